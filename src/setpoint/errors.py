@@ -1,0 +1,139 @@
+"""Every error a user can meet: one base, stable codes, four parts.
+
+An error says what happened, why it matters, in what state the data is now, and what to do
+next. `CODES` is the catalogue; `docs/reference/errors.md` explains each one and a test keeps
+the two in step.
+"""
+
+from __future__ import annotations
+
+UNCHANGED = "The target is unchanged."
+NOTHING_STARTED = "Nothing was started; the target is unchanged."
+
+CODES: dict[str, str] = {
+    # usage and configuration
+    "SP-C01": "the command line could not be understood",
+    "SP-C02": "no project configuration was found",
+    "SP-C03": "the project configuration is not valid",
+    "SP-C04": "no pipeline has that name",
+    "SP-C05": "a pipeline file could not be loaded",
+    "SP-C06": "a parameter is unknown or its value does not fit",
+    "SP-C07": "a destructive command needs a confirmation",
+    "SP-C08": "a package that this needs is not installed",
+    "SP-C09": "a file or folder that init would write already exists",
+    # pipeline definitions
+    "SP-D01": "the pipeline's definition is not valid",
+    "SP-D02": "the pipeline's grain is not known",
+    "SP-D03": "the target has no column that the window can own",
+    "SP-D04": "the partition is coarser than the window",
+    "SP-D05": "two pipelines write to the same target",
+    "SP-D06": "an audit's definition is not valid",
+    "SP-D07": "a source's definition is not valid",
+    "SP-D08": "the pipeline was called without one of its inputs",
+    # windows
+    "SP-W01": "the text is not a window id",
+    "SP-W02": "the window does not belong to this grain",
+    "SP-W03": "the range of windows is not valid",
+    "SP-W04": "the time zone is not known",
+    "SP-W05": "the window is not complete yet",
+    # Spark
+    "SP-S01": "no Spark session could be made",
+    "SP-S02": "no Java runtime was found",
+    "SP-S03": "a connector jar is missing",
+    "SP-S04": "a Spark job failed",
+    "SP-S05": "the pipeline's own code failed",
+    "SP-S06": "the engine behind the Spark session cannot keep the promise",
+    # reads
+    "SP-R01": "a source could not be read",
+    "SP-R02": "a source has no such time column",
+    # what the pipeline returned
+    "SP-O01": "the pipeline did not return a DataFrame",
+    "SP-O02": "a row lies outside the window",
+    "SP-O03": "the columns do not fit the target",
+    "SP-O04": "a column that must not be null holds nulls",
+    "SP-O05": "a column name or type cannot be stored in the target",
+    # audits
+    "SP-A01": "an audit failed",
+    "SP-A02": "an audit could not be evaluated",
+    # targets and the commit
+    "SP-T01": "the target could not be reached",
+    "SP-T02": "the target is not what the pipeline expects",
+    "SP-T03": "the target refuses this kind of write",
+    "SP-P01": "the commit was refused by the target",
+    "SP-P02": "it is not known whether the commit landed",
+    "SP-P03": "another run keeps publishing the same window",
+    "SP-P04": "the staged files do not add up",
+    # ledger
+    "SP-L01": "the ledger could not be used",
+    # anything else
+    "SP-X01": "an unexpected error inside setpoint",
+    "SP-X02": "interrupted",
+}
+
+
+class SetpointError(Exception):
+    """The base of all errors; catch this to catch everything setpoint raises on purpose."""
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        *,
+        why: str = "",
+        state: str = UNCHANGED,
+        next: str = "",  # noqa: A002 - the word users see
+    ) -> None:
+        if code not in CODES:
+            raise KeyError(f"{code} is not in the catalogue of error codes")
+        super().__init__(code, what)
+        self.code = code
+        self.what = what
+        self.why = why
+        self.state = state
+        self.next = next
+
+    def __str__(self) -> str:
+        parts = (self.what, self.why, self.state, self.next)
+        return f"{self.code}  " + " ".join(part for part in parts if part)
+
+    def as_dict(self) -> dict[str, str]:
+        """The error as the `error` member of the JSON envelope."""
+        return {
+            "code": self.code,
+            "what": self.what,
+            "why": self.why,
+            "state": self.state,
+            "next": self.next,
+        }
+
+
+class UsageError(SetpointError):
+    """The call or the configuration is wrong: change it, a retry cannot help."""
+
+    exit_code = 2
+
+
+class DefinitionError(UsageError):
+    """A pipeline's definition is wrong; found when it is loaded, without Spark."""
+
+
+class RefusedError(SetpointError):
+    """The answer is no: an audit failed or the rows may not be published."""
+
+    exit_code = 1
+
+
+class TransientError(SetpointError):
+    """A failure that a retry may heal: a conflict, a time-out, a lost connection."""
+
+
+class PermanentError(SetpointError):
+    """A failure that a retry will meet again until something is changed."""
+
+
+class UnknownCommitError(SetpointError):
+    """The outcome of a commit was not seen: neither success nor failure."""
+
+    exit_code = 4
