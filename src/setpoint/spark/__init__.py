@@ -1,0 +1,1 @@
+"""Spark sessions, and what they need from the machine: a Java runtime and connector jars."""

@@ -1,0 +1,71 @@
+"""Spark's failures in our words: the cause in one line, and whether a retry may heal it."""
+
+from __future__ import annotations
+
+import re
+
+from setpoint.errors import PermanentError, SetpointError, TransientError
+
+# Signs of a failure of the surroundings, not of the query: executors, network, storage.
+_TRANSIENT = re.compile(
+    r"executor (lost|heartbeat)|ExecutorLostFailure|FetchFailed|MetadataFetchFailed"
+    r"|Connection (refused|reset|timed out)|connection closed|ConnectException|SocketException"
+    r"|SocketTimeout|Read timed out|UnknownHostException|NoRouteToHost"
+    r"|SlowDown|Throttl|TooManyRequests|503 Service|500 Internal|RequestTimeout"
+    r"|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|SparkContext was (shut down|stopped)"
+    r"|Job aborted due to stage failure: Authorized committer|Py4JNetworkError"
+    r"|OPERATION_CANCELED|Too many open files",
+    re.IGNORECASE,
+)
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_NOISE = re.compile(r"^(\s+at |\.\.\. \d+ more|Driver stacktrace|Traceback|  File )")
+
+
+def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> SetpointError:
+    """A Spark failure as a SetpointError of the right class, with its cause and no JVM trace."""
+    if isinstance(error, SetpointError):
+        return error
+    text = str(error)
+    cause = root_cause(error)
+    if _NO_SPACE.search(text):
+        return PermanentError(
+            code,
+            f"{_capital(doing)} failed: the disk is full ({cause}).",
+            state="The target is unchanged; what was staged is not visible to any reader.",
+            next="Make room, then run again. See: setpoint recover",
+        )
+    if _TRANSIENT.search(text) or isinstance(error, (ConnectionError, TimeoutError)):
+        return TransientError(
+            code,
+            f"{_capital(doing)} failed for a passing reason: {cause}",
+            state="The target is unchanged; what was staged is not visible to any reader.",
+            next="Run again; it is always safe.",
+        )
+    return PermanentError(
+        code,
+        f"{_capital(doing)} failed: {cause}",
+        state="The target is unchanged; what was staged is not visible to any reader.",
+        next="Correct the cause, then run again; it is always safe.",
+    )
+
+
+def root_cause(error: BaseException) -> str:
+    """The line of a Spark error that names the cause."""
+    text = str(error) or type(error).__name__
+    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    python = re.findall(r"^([A-Za-z_.]*(?:Error|Exception|Interrupt)): ?(.*)$", text, re.MULTILINE)
+    if "PythonException" in text and python:
+        return _short(": ".join(part for part in python[-1] if part))
+    if causes:
+        return _short(re.sub(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):", r"\1:", causes[-1]))
+    lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
+    return _short(lines[0] if lines else type(error).__name__)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 400 else text[:397] + "..."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,109 @@
+"""Staging: one Spark job writes the rows where no reader sees them, and counts on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from setpoint.spark.contents import (
+    fingerprint_sums,
+    fingerprint_text,
+    quoted,
+    row_hash,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_HASH = "__setpoint_row_hash"
+# What the staged files depend on, besides the rows; a session that is not ours may differ.
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.fieldId.write.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the staging job counted while it wrote."""
+
+    rows: int
+    counts: Mapping[str, int]
+    contents: str | None
+
+
+def write_parquet(
+    frame: DataFrame,
+    path: str,
+    *,
+    counts: Mapping[str, Column],
+    partition_by: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
+) -> Observed:
+    """Write the frame as Parquet files in one job; count violations and fingerprint the rows.
+
+    `leave_out` are columns that are checked and fingerprinted but not stored in the files.
+    """
+    low, high = fingerprint_sums(F.col(_HASH))
+    names = list(counts)
+    observation = Observation()
+    observed = frame.withColumn(_HASH, row_hash(frame.schema)).observe(
+        observation,
+        F.count(F.lit(1)).alias("rows"),
+        low.alias("low"),
+        high.alias("high"),
+        *(
+            F.count_if(counts[name]).alias(f"count_{position}")
+            for position, name in enumerate(names)
+        ),
+    )
+    stored = observed.drop(_HASH, *leave_out)
+    if not stored.columns:
+        raise ValueError("a table needs at least one column that is not a partition column")
+    writer = stored.write.mode("errorifexists").option(
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
+    )
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.parquet(path)
+    found = observation.get
+    rows = int(found.get("rows") or 0)
+    return Observed(
+        rows=rows,
+        counts={
+            name: int(found.get(f"count_{position}") or 0) for position, name in enumerate(names)
+        },
+        contents=fingerprint_text(rows, found.get("low"), found.get("high")),
+    )
+
+
+def is_not_true(condition: str) -> Column:
+    """Rows for which the SQL condition is false or null."""
+    return ~F.coalesce(F.expr(condition), F.lit(False))
+
+
+def is_null(column: str) -> Column:
+    return F.col(quoted(column)).isNull()
+
+
+@contextmanager
+def pinned_settings(session: SparkSession) -> Iterator[None]:
+    """Run a block under the settings that rows and files depend on, then put the old ones back."""
+    before = {name: session.conf.get(name, None) for name in _SETTINGS}
+    try:
+        for name, value in _SETTINGS.items():
+            if before[name] != value:
+                session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            elif old != _SETTINGS[name]:
+                session.conf.set(name, old)
