@@ -1,0 +1,1 @@
+"""Pure values: windows, grains, pipelines, write patterns, audits, receipts."""
