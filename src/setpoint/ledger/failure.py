@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from setpoint.errors import UNCHANGED, PermanentError
 
 HISTORY_ONLY = "The ledger is history only and may be moved away."
@@ -45,7 +47,7 @@ def unusable(where: str, reason: str, state: str, file: str | None) -> LedgerErr
     lines = reason.strip().splitlines()
     return LedgerError(
         f"The ledger {where} could not be used.",
-        why=f"The database says: {lines[0].strip().rstrip('.') if lines else 'nothing'}.",
+        why=f"Reason: {lines[0].strip().rstrip('.') if lines else 'nothing'}.",
         state=state,
         next=_advice(reason.lower(), file),
     )
@@ -59,5 +61,5 @@ def _advice(reason: str, file: str | None) -> str:
     if "full" in reason or "no space" in reason:
         return f"Free some space on the disk that holds {file}, then run again."
     if any(sign in reason for sign in ("not a database", "malformed", "corrupt")):
-        return f"Move it away: mv '{file}' '{file}.broken'"
+        return f"Move it away: mv {shlex.quote(file)} {shlex.quote(file + '.broken')}"
     return f"Check that {file} and its folder can be written, or name another ledger file."
