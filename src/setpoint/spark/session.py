@@ -1,0 +1,272 @@
+"""The one place that makes Spark sessions.
+
+A session that is already there (spark-submit, a notebook, a platform) is used as it is and never
+stopped. Otherwise setpoint connects to the configured address or master, or starts a local
+session, and stops what it started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
+from setpoint.spark.jars import resolve, spark_version
+from setpoint.spark.launch import start_jvm, stop_jvm, tuned_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+NO_CONNECTORS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class SparkSettings:
+    """The [spark] section of the configuration; empty means a local session."""
+
+    master: str | None = None
+    remote: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
+
+
+class Sessions:
+    """Gives out the Spark session, made when it is first asked for; a context manager.
+
+    Use one per command. Leaving the context stops the session only if it was made here.
+    """
+
+    def __init__(self, settings: SparkSettings | None = None) -> None:
+        self._settings = settings or SparkSettings()
+        self._lock = threading.Lock()
+        self._own: SparkSession | None = None
+        self._connectors = NO_CONNECTORS
+        self._checked: SparkSession | None = None
+
+    def __enter__(self) -> Sessions:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def started(self) -> bool:
+        """Whether a session was made here and still runs."""
+        return self._own is not None and _is_running(self._own)
+
+    def get(self, connectors: frozenset[str] = NO_CONNECTORS) -> SparkSession:
+        """The session, with these connectors on it; started, or started again, if need be."""
+        with self._lock:
+            if self._own is not None and _is_running(self._own):
+                if connectors <= self._connectors:
+                    return self._own
+                if not _is_connect(self._own):
+                    # A JVM takes connector jars at its start only.
+                    connectors |= self._connectors
+                    self._stop_own()
+                else:
+                    _require(self._own, connectors)
+                    return self._own
+            elif (active := active_session()) is not None:
+                if self._checked is not active:
+                    engine_check(active)
+                    self._checked = active
+                _require(active, connectors)
+                return active
+            self._own = self._make(connectors)
+            self._connectors = connectors
+            return self._own
+
+    def close(self) -> None:
+        """Stop the session if it was made here; harmless when called again."""
+        with self._lock:
+            self._stop_own()
+
+    def _make(self, connectors: frozenset[str]) -> SparkSession:
+        spark_version()  # one clear line when PySpark is not installed
+        settings = self._settings
+        remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
+        if remote:
+            spark = _connect(remote, settings.conf)
+            engine_check(spark)
+            _require(spark, connectors)
+            return spark
+        return _start(settings, connectors)
+
+    def _stop_own(self) -> None:
+        own, self._own = self._own, None
+        if own is None:
+            return
+        connect = _is_connect(own)
+        if _is_running(own):
+            own.stop()
+        if not connect:
+            stop_jvm()
+
+
+def active_session() -> SparkSession | None:
+    """A session somebody else has made in this process, classic or Connect, if there is one."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # spark-submit has started the JVM and configured it; this attaches to it.
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.getOrCreate()
+    if "pyspark.sql.connect.session" in sys.modules:
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        connect = ConnectSession.getActiveSession() or ConnectSession._get_default_session()
+        if connect is not None:
+            return connect  # type: ignore[return-value]
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql.session import SparkSession as ClassicSession
+
+        # The active session belongs to a thread, the instantiated one to the process.
+        classic = ClassicSession._instantiatedSession
+        if classic is not None and _is_running(classic):
+            return ClassicSession.getActiveSession() or classic
+    return None
+
+
+def engine_check(spark: SparkSession) -> None:
+    """Refuse an engine that speaks Spark's protocol but is not Apache Spark.
+
+    Such engines ignore options on which the promise rests, without a word. Apache Spark answers
+    version() with its version and the revision it was built from. The query is folded into a
+    constant by the planner: no Spark job runs.
+    """
+    if not _is_connect(spark):
+        return
+    version = spark.version
+    try:
+        answer = str(spark.sql("SELECT version() FROM VALUES (1)").collect()[0][0])
+    except Exception as error:
+        raise _not_spark(version, str(error).splitlines()[0]) from error
+    if not is_apache_spark(version, answer):
+        raise _not_spark(version, answer)
+
+
+def is_apache_spark(version: str, answer: str) -> bool:
+    """Whether the answer to version() is Apache Spark's: its version and a full revision."""
+    match = re.fullmatch(r"(\d+\.\d+\.\d+)\S* [0-9a-f]{40}", answer)
+    return match is not None and version.startswith(match[1])
+
+
+def _not_spark(version: str, answer: str) -> PermanentError:
+    return PermanentError(
+        "SP-S06",
+        f"The engine behind this Connect address calls itself Spark {version} "
+        f"but answers version() with {answer!r}.",
+        why="Engines that imitate Spark ignore write options that keep other slices safe.",
+        state=NOTHING_STARTED,
+        next="Point [spark] remote at an Apache Spark Connect server.",
+    )
+
+
+def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    jars = [*settings.jars]
+    if not settings.jars:
+        # Jars that the user names replace the cached ones: two versions would clash.
+        jars += [str(path) for name in sorted(connectors) for path in resolve(name)]
+    conf = tuned_conf(
+        settings.master or "local[*]", connector_conf(settings.conf, connectors), jars
+    )
+    start_jvm(conf)
+    try:
+        return SparkSession.builder.config(map={**conf}).getOrCreate()
+    except Exception as error:
+        stop_jvm()
+        raise _not_started(f"on {conf['spark.master']}", error) from error
+
+
+def connector_conf(conf: Mapping[str, str], connectors: frozenset[str]) -> dict[str, str]:
+    """The user's configuration with what the connectors need added to it."""
+    result = dict(conf)
+    names = [name for name in result.get("spark.sql.extensions", "").split(",") if name]
+    names += [EXTENSIONS[name] for name in sorted(connectors) if EXTENSIONS[name] not in names]
+    if names:
+        result["spark.sql.extensions"] = ",".join(names)
+    if "delta" in connectors:
+        result.setdefault("spark.sql.catalog.spark_catalog", DELTA_CATALOG)
+    return result
+
+
+def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    try:
+        spark = SparkSession.builder.remote(remote).getOrCreate()
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+        return spark
+    except ImportError as error:
+        raise UsageError(
+            "SP-C08",
+            "The packages for Spark Connect are not installed.",
+            why=str(error).splitlines()[0],
+            state=NOTHING_STARTED,
+            next="Install them: pip install 'setpoint[connect]'",
+        ) from error
+    except Exception as error:
+        raise _not_started(f"at {remote}", error) from error
+
+
+def _require(spark: SparkSession, connectors: frozenset[str]) -> None:
+    for name in sorted(connectors):
+        if not _has_connector(spark, name):
+            raise UsageError(
+                "SP-S03",
+                f"The active Spark session has no {name} connector.",
+                why="The target needs it for this kind of write, and a running session "
+                "cannot take it up.",
+                state=NOTHING_STARTED,
+                next=f"Start the session with spark.sql.extensions={EXTENSIONS[name]} "
+                "and the connector's jars.",
+            )
+
+
+def _has_connector(spark: SparkSession, name: str) -> bool:
+    if EXTENSIONS[name] in (spark.conf.get("spark.sql.extensions", "") or ""):
+        return True
+    # Databricks has Delta built in and does not list it.
+    tag = "spark.databricks.clusterUsageTags.sparkVersion"
+    return name == "delta" and bool(spark.conf.get(tag, ""))
+
+
+def _not_started(where: str, error: Exception) -> UsageError:
+    cause = next((line for line in str(error).splitlines() if line.strip()), repr(error))
+    return UsageError(
+        "SP-S01",
+        f"No Spark session could be made {where}.",
+        why=cause.strip()[:400],
+        state=NOTHING_STARTED,
+        next="Check the [spark] section. See: setpoint doctor",
+    )
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _is_running(spark: SparkSession) -> bool:
+    if _is_connect(spark):
+        return not spark.is_stopped  # type: ignore[attr-defined]
+    return spark._sc._jsc is not None
