@@ -1,0 +1,70 @@
+"""The parts of session making that need no JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from setpoint.spark.launch import JAVA_OPTIONS, archive_path, driver_memory_mib, tuned_conf
+from setpoint.spark.session import DELTA_CATALOG, EXTENSIONS, connector_conf, is_apache_spark
+
+GIB = 2**30
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("version", "answer", "genuine"),
+    [
+        ("4.1.4", f"4.1.4 {REVISION}", True),
+        ("4.0.0", f"4.0.0-preview {REVISION}", True),
+        ("4.1.4", "4.1.4", False),
+        ("4.1.4", "0.7.1", False),
+        ("4.1.4", f"3.5.0 {REVISION}", False),
+        ("4.1.4", "", False),
+    ],
+)
+def test_only_apache_spark_answers_like_apache_spark(
+    version: str, answer: str, genuine: bool
+) -> None:
+    """A version without a build revision, or another version, is not Apache Spark's answer."""
+    assert is_apache_spark(version, answer) is genuine
+
+
+@pytest.mark.parametrize(("machine", "mib"), [(1, 1024), (8 * GIB, 4096), (512 * GIB, 16384)])
+def test_driver_memory_follows_the_machine(machine: int, mib: int) -> None:
+    """The driver gets half of the memory, within sensible bounds."""
+    assert driver_memory_mib(machine) == mib
+
+
+def test_the_users_settings_win() -> None:
+    """What the user configured replaces the tuning, and Java options are joined."""
+    conf = tuned_conf("local[*]", {"spark.driver.memory": "3g", JAVA_OPTIONS: "-Dx=1"}, [])
+    assert conf["spark.driver.memory"] == "3g"
+    assert conf[JAVA_OPTIONS].endswith("-Dx=1")
+    assert "log4j2" in conf[JAVA_OPTIONS]
+
+
+def test_a_cluster_is_not_bound_to_this_machine() -> None:
+    """Executors of a cluster must reach the driver: only local sessions bind to 127.0.0.1."""
+    assert "spark.driver.bindAddress" not in tuned_conf("spark://host:7077", {}, [])
+    assert tuned_conf("local[2]", {}, [])["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_connectors_are_added_to_the_users_extensions() -> None:
+    """Delta joins the extensions a user has, and does not replace a configured catalog."""
+    conf = connector_conf({"spark.sql.extensions": "a.B"}, frozenset({"delta"}))
+    assert conf["spark.sql.extensions"] == f"a.B,{EXTENSIONS['delta']}"
+    assert conf["spark.sql.catalog.spark_catalog"] == DELTA_CATALOG
+    assert connector_conf({}, frozenset()) == {}
+
+
+def test_the_archive_is_used_only_when_it_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class archive is named to the JVM when it lies in the cache, and not otherwise."""
+    monkeypatch.setenv("SETPOINT_HOME", str(tmp_path))
+    assert "SharedArchiveFile" not in tuned_conf("local[*]", {}, [])[JAVA_OPTIONS]
+    archive_path().parent.mkdir()
+    archive_path().write_bytes(b"")
+    assert str(archive_path()) in tuned_conf("local[*]", {}, [])[JAVA_OPTIONS]
