@@ -1,0 +1,211 @@
+"""Real sessions: ours, somebody else's, and one behind a Connect server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import util
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from setpoint.errors import UsageError
+from setpoint.spark.session import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def test_the_time_zone_is_utc(spark: SparkSession) -> None:
+    """A session that setpoint makes works in UTC, in SQL and inside the JVM."""
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    row = spark.sql("SELECT CAST(TIMESTAMP'2026-04-25 00:00:00 UTC' AS STRING)").first()
+    assert row is not None
+    assert row[0] == "2026-04-25 00:00:00"
+
+
+def test_an_active_session_is_used_and_not_stopped(spark: SparkSession) -> None:
+    """Somebody else's session is handed out as it is and survives the end of the context."""
+    with Sessions() as sessions:
+        assert sessions.get() is spark
+        assert not sessions.started
+    assert spark.range(3).count() == 3
+
+
+def test_an_active_session_without_the_connector_is_an_error(spark: SparkSession) -> None:
+    """A connector that a foreign session lacks gives SP-S03 and leaves the session running."""
+    with Sessions() as sessions, pytest.raises(UsageError) as caught:
+        sessions.get(frozenset({"iceberg"}))
+    assert caught.value.code == "SP-S03"
+    assert spark.range(3).count() == 3
+
+
+def test_workers_run_the_drivers_interpreter(spark: SparkSession) -> None:
+    """Python functions run in the interpreter that started the session."""
+    from pyspark.sql.functions import udf
+
+    interpreter = udf(lambda _: sys.executable)
+    row = spark.range(1).select(interpreter("id")).first()
+    assert row is not None
+    assert row[0] == sys.executable
+
+
+def run_script(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with its own JVM."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.slow
+def test_a_session_starts_restarts_and_stops_without_a_word(has_delta_connector: bool) -> None:
+    """Start, restart with a connector and stop print nothing but what the caller prints."""
+    connectors = '{"delta"}' if has_delta_connector else "()"
+    script = f"""
+from setpoint.spark.session import Sessions, SparkSettings
+conf = {{"spark.driver.extraJavaOptions": "{FAST}"}}
+with Sessions(SparkSettings(conf=conf)) as sessions:
+    print(sessions.get().range(5).count())
+    print(sessions.get(frozenset({connectors})).range(7).count())
+    assert sessions.started
+assert not sessions.started
+from pyspark.sql import SparkSession
+assert SparkSession.getActiveSession() is None
+"""
+    answer = run_script(script)
+    assert (answer.returncode, answer.stderr, answer.stdout) == (0, "", "5\n7\n")
+
+
+@pytest.mark.slow
+def test_a_broken_class_archive_is_ignored(tmp_path: Path) -> None:
+    """A corrupt archive costs time only: the session starts, silently."""
+    script = f"""
+from setpoint.spark.launch import archive_path
+from setpoint.spark.session import Sessions, SparkSettings
+archive_path().parent.mkdir(parents=True)
+archive_path().write_bytes(b"not an archive" * 1000)
+conf = {{"spark.driver.extraJavaOptions": "{FAST}"}}
+with Sessions(SparkSettings(conf=conf)) as sessions:
+    print(sessions.get().range(5).count())
+"""
+    answer = run_script(script, SETPOINT_HOME=str(tmp_path))
+    assert (answer.returncode, answer.stderr, answer.stdout) == (0, "", "5\n")
+
+
+def test_missing_jars_are_refused_before_a_jvm_starts(tmp_path: Path) -> None:
+    """Asking for a connector whose jars are not cached raises SP-S03 and starts nothing."""
+    script = """
+import os
+from setpoint.errors import UsageError
+from setpoint.spark.session import Sessions
+try:
+    Sessions().get(frozenset({"delta"}))
+except UsageError as error:
+    print(error.code)
+from pyspark import SparkContext
+print(SparkContext._gateway)
+"""
+    answer = run_script(script, SETPOINT_HOME=str(tmp_path))
+    assert (answer.returncode, answer.stderr, answer.stdout) == (0, "", "SP-S03\nNone\n")
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[int]:
+    """A Connect server from the pip package, on a port that it chose itself."""
+    spec = util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    home = Path(spec.origin).parent
+    log = folder / "log4j2.properties"
+    log.write_text(
+        "rootLogger.level = error\nrootLogger.appenderRef.c.ref = c\nappender.c.type = Console\n"
+        "appender.c.name = c\nappender.c.target = SYSTEM_OUT\nappender.c.layout.type = "
+        "PatternLayout\nappender.c.layout.pattern = %m%n\n"
+        "logger.s.name = org.apache.spark.sql.connect.service.SparkConnectServer\n"
+        "logger.s.level = info\n"
+    )
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": f"{FAST} -Dlog4j2.configurationFile={log.as_uri()}",
+    }
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
+    command += [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    server = subprocess.Popen(
+        [*command, "spark-internal"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    try:
+        yield announced_port(server)
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def announced_port(server: subprocess.Popen[str]) -> int:
+    """The port a starting server announces in its log."""
+    found: Queue[int | str] = Queue()
+
+    def read() -> None:
+        said = ""
+        for line in server.stdout or ():
+            said += line
+            if match := re.search(r"Spark Connect server started at: \S+?:(\d+)\s*$", line):
+                found.put(int(match[1]))
+        found.put(said)
+
+    Thread(target=read, daemon=True).start()
+    answer = found.get(timeout=120)
+    assert isinstance(answer, int), answer
+    return answer
+
+
+@pytest.mark.slow
+def test_a_connect_address_gives_a_checked_session(tmp_path: Path) -> None:
+    """Through sc:// the session is Apache Spark's, in UTC, and lacks what the server lacks."""
+    script = """
+from setpoint.errors import UsageError
+from setpoint.spark.session import Sessions, SparkSettings
+with Sessions(SparkSettings(remote=REMOTE)) as sessions:
+    spark = sessions.get()
+    print(type(spark).__module__, spark.conf.get("spark.sql.session.timeZone"))
+    print(spark.range(5).count(), sessions.get() is spark)
+    other = Sessions()
+    print(other.get() is spark, other.started)
+    other.close()
+    print(spark.range(6).count())
+    try:
+        sessions.get(frozenset({"delta"}))
+    except UsageError as error:
+        print(error.code)
+"""
+    with connect_server(tmp_path) as port:
+        answer = run_script(f"REMOTE = 'sc://127.0.0.1:{port}'\n{script}")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines() == [
+        "pyspark.sql.connect.session UTC",
+        "5 True",
+        "True False",
+        "6",
+        "SP-S03",
+    ]
