@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import os
@@ -12,11 +11,14 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.spark.jars import home_dir, spark_version
 from setpoint.spark.java import find_java, java_command
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -142,6 +144,7 @@ def stop_jvm(*, wait_seconds: float = 30) -> None:
         return  # none runs, or somebody else started it
     SparkContext._gateway = None
     SparkContext._jvm = None
+    _stop_clean_up(gateway)
     # The end of its input is the JVM's sign to exit. It must come before the gateway is closed:
     # the other way round the JVM stays.
     if process.stdin is not None:
@@ -151,8 +154,22 @@ def stop_jvm(*, wait_seconds: float = 30) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    with contextlib.suppress(Exception):  # the other end is gone, which is what was wanted
-        gateway.shutdown()
+    gateway.close()
+
+
+def _stop_clean_up(gateway: JavaGateway) -> None:
+    # Py4J tells the JVM about every Java object that Python drops, from a thread of its own. If
+    # one of these messages meets a JVM that is going, Py4J prints a stack trace.
+    from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
+
+    client = gateway._gateway_client
+    client.is_connected = False
+    if not hasattr(client, "finalizer_deque"):
+        return  # the older gateway has no such thread
+    client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)
+    for thread in threading.enumerate():
+        if isinstance(thread, FinalizerWorker) and thread.deque is client.finalizer_deque:
+            thread.join(5)
 
 
 def _pass_on(stream: IO[bytes], said: list[bytes]) -> None:
