@@ -103,15 +103,29 @@ def set_level(
     """Evaluate the set-level audits over the staged rows, all counts in one Spark job.
 
     `constant_columns` hold one value in the whole slice, so they do not help a key to be
-    unique; `bounds` are the least and the greatest value of integer columns where known.
+    unique; `bounds` are the least and the greatest value of columns that hold no null.
     """
+    try:
+        return _evaluate(audits, staged, rows, set(constant_columns), bounds or {})
+    finally:
+        if any(isinstance(audit, Sql) and audit.is_query for audit in audits):
+            staged.sparkSession.catalog.dropTempView(_VIEW)
+
+
+def _evaluate(
+    audits: Sequence[Audit],
+    staged: DataFrame,
+    rows: int,
+    constant: set[str],
+    bounds: dict[str, tuple[Any, Any]],
+) -> list[AuditResult]:
     results: dict[int, AuditResult] = {}
     questions: dict[int, _Question] = {}
     for position, audit in enumerate(audits):
         if rides_along(audit):
             continue
         try:
-            answer = _ask(audit, staged, rows, set(constant_columns), bounds or {})
+            answer = _ask(audit, staged, rows, constant, bounds)
         except SetpointError:
             raise
         except Exception as error:

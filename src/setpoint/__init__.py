@@ -1,0 +1,85 @@
+"""Idempotent pipelines for Apache Spark.
+
+However often a pipeline runs, crashes, is retried or is backfilled, each window of its target
+ends in the state of one clean run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from setpoint.api import publish as publish
+    from setpoint.api import run as run
+    from setpoint.errors import DefinitionError as DefinitionError
+    from setpoint.errors import PermanentError as PermanentError
+    from setpoint.errors import RefusedError as RefusedError
+    from setpoint.errors import SetpointError as SetpointError
+    from setpoint.errors import TransientError as TransientError
+    from setpoint.errors import UnknownCommitError as UnknownCommitError
+    from setpoint.errors import UsageError as UsageError
+    from setpoint.flow.world import Outcome as Outcome
+    from setpoint.model.audit import accepted as accepted
+    from setpoint.model.audit import in_range as in_range
+    from setpoint.model.audit import not_null as not_null
+    from setpoint.model.audit import row_count as row_count
+    from setpoint.model.audit import row_count_change as row_count_change
+    from setpoint.model.audit import sql as sql
+    from setpoint.model.audit import unique as unique
+    from setpoint.model.grain import Grain as Grain
+    from setpoint.model.pipeline import Pipeline as Pipeline
+    from setpoint.model.pipeline import pipeline as pipeline
+    from setpoint.model.pipeline import source as source
+    from setpoint.model.receipt import Receipt as Receipt
+    from setpoint.model.table import Delta as Delta
+    from setpoint.model.table import delta as delta
+    from setpoint.model.window import Window as Window
+    from setpoint.model.write import Overwrite as Overwrite
+
+__version__ = "0.1.0"
+
+# Loaded on first use, so that a command which needs none of it starts at once.
+_HOMES = {
+    "publish": "setpoint.api",
+    "run": "setpoint.api",
+    "DefinitionError": "setpoint.errors",
+    "PermanentError": "setpoint.errors",
+    "RefusedError": "setpoint.errors",
+    "SetpointError": "setpoint.errors",
+    "TransientError": "setpoint.errors",
+    "UnknownCommitError": "setpoint.errors",
+    "UsageError": "setpoint.errors",
+    "Outcome": "setpoint.flow.world",
+    "accepted": "setpoint.model.audit",
+    "in_range": "setpoint.model.audit",
+    "not_null": "setpoint.model.audit",
+    "row_count": "setpoint.model.audit",
+    "row_count_change": "setpoint.model.audit",
+    "sql": "setpoint.model.audit",
+    "unique": "setpoint.model.audit",
+    "Grain": "setpoint.model.grain",
+    "Pipeline": "setpoint.model.pipeline",
+    "pipeline": "setpoint.model.pipeline",
+    "source": "setpoint.model.pipeline",
+    "Receipt": "setpoint.model.receipt",
+    "Delta": "setpoint.model.table",
+    "delta": "setpoint.model.table",
+    "Window": "setpoint.model.window",
+    "Overwrite": "setpoint.model.write",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'setpoint' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,47 @@
+"""Calling the user's function, and telling its mistakes in the user's words."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.model.run import Run
+
+
+def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
+    """The frame that the pipeline's function returns for the window."""
+    try:
+        frame = run.pipeline.function(run.window, **inputs, **run.parameters)
+    except SetpointError:
+        raise
+    except Exception as error:
+        raise PermanentError(
+            "SP-S05",
+            f"The code of {run.label} failed{_place(error, run.pipeline.file)}: {_words(error)}",
+            next="Correct the pipeline, then run again; it is always safe.",
+        ) from error
+    if not (hasattr(frame, "schema") and hasattr(frame, "sparkSession")):
+        raise RefusedError(
+            "SP-O01",
+            f"{run.pipeline.name} returned {type(frame).__name__}, not a DataFrame.",
+            why="What a pipeline returns is what its window will hold.",
+            next="Return a DataFrame; an empty one leaves an empty slice.",
+        )
+    return frame
+
+
+def _place(error: Exception, file: str) -> str:
+    """The line of the user's file that the error came through."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
+    ]
+    return f" at {Path(file).name}:{lines[-1]}" if lines else ""
+
+
+def _words(error: Exception) -> str:
+    text = str(error).split("JVM stacktrace", 1)[0]
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first.strip()[:400]}"

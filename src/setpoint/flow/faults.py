@@ -1,0 +1,94 @@
+"""Crash points: named places between the steps where tests and proofs can make a run fail.
+
+In production no fault is armed and reaching a point does nothing. A fault is armed with
+`SETPOINT_FAULT=point:action`, several separated by commas; `point@2` arms it for the second
+try only. Actions: `kill` (SIGKILL to this process), `raise` (a passing failure), `lose` (the
+answer of the commit is lost), `wait=PATH` (hold until the file exists).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from setpoint.errors import NOTHING_STARTED, TransientError, UnknownCommitError, UsageError
+
+POINTS: dict[str, str] = {
+    "resolved": "the run is known, nothing was read",
+    "read": "the inputs are bound, nothing was staged",
+    "staged": "the rows are staged, nothing was audited",
+    "audited": "the audits have passed, the commit was not sent",
+    "committed": "the commit has landed, its answer was not seen",
+    "published": "the answer was seen, the ledger was not told",
+    "recorded": "everything is done",
+}
+ACTIONS = ("kill", "raise", "lose", "wait")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One armed fault."""
+
+    point: str
+    action: str
+    argument: str = ""
+    only_try: int | None = None
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The armed faults; empty in production."""
+
+    armed: tuple[Fault, ...] = field(default=())
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Faults:
+        text = environment.get("SETPOINT_FAULT", "")
+        return cls(tuple(_parse(item) for item in text.split(",") if item))
+
+    def reach(self, point: str, try_number: int = 1) -> None:
+        """Arrive at a crash point."""
+        for fault in self.armed:
+            if fault.point == point and fault.only_try in (None, try_number):
+                _strike(fault)
+
+
+def _parse(text: str) -> Fault:
+    place, _, action = text.partition(":")
+    point, _, number = place.partition("@")
+    action, _, argument = action.partition("=")
+    if point not in POINTS or action not in ACTIONS or (number and not number.isdigit()):
+        raise UsageError(
+            "SP-C03",
+            f"SETPOINT_FAULT={text!r:.80} is not a fault.",
+            state=NOTHING_STARTED,
+            next=f"Write point:action with a point of {', '.join(POINTS)} and an action of "
+            f"{', '.join(ACTIONS)}, or unset the variable.",
+        )
+    return Fault(point, action, argument, int(number) if number else None)
+
+
+def _strike(fault: Fault) -> None:
+    match fault.action:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "wait":
+            while not Path(fault.argument).exists():
+                time.sleep(0.02)
+        case "lose":
+            raise UnknownCommitError(
+                "SP-P02",
+                f"The answer of the commit was lost (fault at {fault.point}).",
+                state="The window holds either its old rows or the new ones, never a mixture.",
+                next="Settle it with: setpoint recover",
+            )
+        case _:
+            raise TransientError(
+                "SP-S04",
+                f"A fault was raised at {fault.point}.",
+                next="Run again; it is always safe.",
+            )

@@ -1,0 +1,117 @@
+"""Planning: what each window needs and why, found without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from setpoint.flow import steps
+from setpoint.flow.steps import Plan, Step
+from setpoint.model.audit import rides_along
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import Recall, SourcePort, TargetPort
+from setpoint.model.receipt import SliceState
+from setpoint.model.run import Run
+from setpoint.model.window import Window
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A pipeline bound to the adapters of its target and its sources."""
+
+    pipeline: Pipeline
+    target: TargetPort
+    sources: Mapping[str, SourcePort]
+
+    def connectors(self) -> frozenset[str]:
+        """The connectors a session needs for this pipeline."""
+        needed = self.target.connectors()
+        for source in self.sources.values():
+            needed |= source.connectors()
+        return needed
+
+
+def plan(
+    bound: Bound,
+    windows: Sequence[Window],
+    *,
+    parameters: Mapping[str, Any],
+    recall: Recall | None = None,
+    force: bool = False,
+) -> list[Plan]:
+    """One plan per window, in the order given."""
+    pipeline = bound.pipeline
+    code, definition = pipeline.code, pipeline.definition()
+    pinned = {name: source.pin(windows) for name, source in bound.sources.items()}
+    states = bound.target.inspect(windows, recall)
+    mechanism = ""
+    plans = []
+    for window in windows:
+        run = Run(
+            pipeline=pipeline,
+            window=window,
+            parameters=parameters,
+            inputs={name: pins[window] for name, pins in pinned.items()},
+            code=code,
+            definition=definition,
+        )
+        state = states[window]
+        reason = "forced" if force else why(run, state)
+        if reason is None and state.receipt is not None:
+            unchanged = (steps.Unchanged(state.receipt),)
+            plans.append(Plan(run, state, "nothing changed", unchanged))
+            continue
+        mechanism = mechanism or bound.target.mechanism()
+        plans.append(Plan(run, state, reason or "", _steps(bound, run, state, mechanism)))
+    return plans
+
+
+def why(run: Run, state: SliceState) -> str | None:
+    """The reason to run, or None when the window already holds this very run."""
+    receipt = state.receipt
+    if not state.published:
+        return "never published"
+    if receipt is None:
+        return "published before, but its receipt is gone from the target's log"
+    if not state.untouched:
+        return "somebody else changed the slice since it was published"
+    if receipt.run_key == run.key:
+        return None
+    changed = stale_parts(run, receipt.code, receipt.parameters, receipt.inputs)
+    return f"{' and '.join(changed)} changed" if changed else "the definition changed"
+
+
+def stale_parts(
+    run: Run,
+    code: str,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """What differs between a run and an earlier one, in words."""
+    parts = []
+    if run.code != code:
+        parts.append("the code")
+    if {name: str(value) for name, value in run.parameters.items()} != {
+        name: str(value) for name, value in parameters.items()
+    }:
+        parts.append("the parameters")
+    for name, pinned in run.inputs.items():
+        if inputs.get(name, {}).get("fingerprint") != pinned.fingerprint:
+            parts.append(f"the input {name}")
+    return parts
+
+
+def _steps(bound: Bound, run: Run, state: SliceState, mechanism: str) -> tuple[Step, ...]:
+    audits = run.pipeline.audits
+    reads = tuple(
+        steps.Read(name, source.label, source.bounds(run.window), run.inputs[name].detail)
+        for name, source in bound.sources.items()
+    )
+    return (
+        *reads,
+        steps.Stage(bound.target.uri, tuple(a.name for a in audits if rides_along(a))),
+        steps.Audit(tuple(a.name for a in audits if not rides_along(a))),
+        steps.Publish(state.generation + 1, mechanism),
+        steps.Record(),
+    )

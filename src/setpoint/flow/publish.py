@@ -1,0 +1,118 @@
+"""Publishing: the gate on the audits' verdict, and the one commit behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from setpoint.errors import RefusedError, TransientError
+from setpoint.model.audit import AuditResult
+from setpoint.model.ports import Fenced, Published, Staged, TargetPort
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+
+_REPUBLISHES = 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a stage: a commit of rows, of a receipt alone, or nothing to do."""
+
+    receipt: Receipt
+    published: Published | None
+    only_receipt: bool = False
+    by_another: bool = False
+
+
+def publish(
+    target: TargetPort,
+    session: Any,
+    run: Run,
+    staged: Staged,
+    results: Sequence[AuditResult],
+    state: SliceState,
+    published_at: str,
+) -> Verdict:
+    """Publish the stage if, and only if, no failing audit forbids it.
+
+    Somebody else may publish the window while we are staging. If it was this very run, we are
+    done; otherwise our statement is the later one and is published on top, once.
+    """
+    refuse_if_failed(run, results)
+    for _ in range(_REPUBLISHES):
+        current = state.receipt
+        if current and current.run_key == run.key and state.untouched:
+            return Verdict(current, None, by_another=True)
+        keep_files = _same_contents(state, staged)
+        receipt = _receipt(run, staged, state, keep_files, published_at)
+        try:
+            landed = target.publish(session, run, receipt, None if keep_files else staged, state)
+        except Fenced as fenced:
+            state = fenced.state
+            continue
+        return Verdict(receipt, landed, only_receipt=keep_files)
+    raise TransientError(
+        "SP-P03",
+        f"Other runs kept publishing {run.label} while this one tried to.",
+        why="Each publish is a whole statement about the window, so none was mixed with another.",
+        state="The window holds the rows of the run that published last.",
+        next="Run again when the others have ended.",
+    )
+
+
+def refuse_if_failed(run: Run, results: Sequence[AuditResult]) -> None:
+    """The gate: one failing audit of severity `fail` keeps the rows from being published."""
+    failed = [result for result in results if result.blocks]
+    if not failed:
+        return
+    first = failed[0]
+    more = f" ({len(failed) - 1} more audits failed.)" if len(failed) > 1 else ""
+    measure = (
+        f"on {first.violations:,} of {first.rows:,} staged rows"
+        if first.violations
+        else f"({first.detail})"
+    )
+    example = f" For example: {first.sample[0]}." if first.sample else ""
+    raise RefusedError(
+        "SP-A01",
+        f"Audit {first.name} failed {measure} of {run.label}.{example}{more}",
+        state="The target is unchanged; the stage is kept.",
+        next=f"See: setpoint show {run.pipeline.name} --window {run.window.id}",
+    )
+
+
+def _same_contents(state: SliceState, staged: Staged) -> bool:
+    """The slice already holds these very rows: the receipt alone has to be renewed."""
+    receipt = state.receipt
+    return bool(
+        receipt
+        and state.untouched
+        and staged.contents is not None
+        and receipt.contents == staged.contents
+        and receipt.rows == staged.rows
+        and not staged.changes_schema
+    )
+
+
+def _receipt(
+    run: Run, staged: Staged, state: SliceState, keep_files: bool, published_at: str
+) -> Receipt:
+    before = state.receipt
+    return Receipt(
+        pipeline=run.pipeline.name,
+        window=run.window.id,
+        timezone=run.window.timezone,
+        run_key=run.key,
+        generation=state.generation + 1,
+        attempt=staged.attempt,
+        rows=staged.rows,
+        contents=staged.contents,
+        files=before.files if keep_files and before else staged.files,
+        stage=before.stage if keep_files and before else staged.location,
+        replaced=before.stage if before and not keep_files else "",
+        published_at=published_at,
+        code=run.code,
+        inputs={name: pinned.as_dict() for name, pinned in run.inputs.items()},
+        parameters={name: str(value) for name, value in run.parameters.items()},
+    )

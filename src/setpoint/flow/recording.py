@@ -1,0 +1,163 @@
+"""Recording: what the ledger hears of an attempt. It can never fail a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from setpoint.errors import SetpointError
+from setpoint.flow.steps import Plan
+from setpoint.flow.world import World
+from setpoint.ledger import AttemptRecord, AuditRecord, Ledger, LedgerError, StepRecord
+from setpoint.ledger.records import AttemptState
+from setpoint.model.audit import AuditResult
+from setpoint.model.ports import Published, Recall
+from setpoint.model.receipt import Receipt
+
+
+class Recording:
+    """The ledger's view of one attempt.
+
+    A ledger that cannot be used is a warning, once, and not a failure: the receipt in the
+    target is what counts.
+    """
+
+    def __init__(self, world: World, attempt: str) -> None:
+        self._world = world
+        self._attempt = attempt
+        self._position = 0
+        self._ledger = world.ledger
+
+    def begin(self, plan: Plan, target: str, stage: str, try_number: int) -> None:
+        record = attempt_record(self._world, plan, self._attempt, "running", target)
+        record = replace(record, stage=stage, try_number=try_number)
+        self._tell(lambda ledger: ledger.begin(record))
+
+    @contextmanager
+    def step(self, name: str, detail: Mapping[str, Any] | None = None) -> Iterator[None]:
+        """Time a step; it is recorded whether it succeeds or not."""
+        started = self._world.now()
+        try:
+            yield
+        finally:
+            self._position += 1
+            seconds = (self._world.now() - started).total_seconds()
+            text = json.dumps(dict(detail or {}), default=str)
+            record = StepRecord(self._position, name, started, seconds, text)
+            self._tell(lambda ledger: ledger.step(self._attempt, record))
+
+    def audits(self, results: Sequence[AuditResult]) -> None:
+        records = [
+            AuditRecord(
+                name=result.name,
+                severity=result.severity,
+                passed=result.passed,
+                violations=result.violations,
+                rows=result.rows,
+                detail=result.detail,
+                sample=json.dumps(result.sample, default=str),
+            )
+            for result in results
+        ]
+        if records:
+            self._tell(lambda ledger: ledger.audit(self._attempt, records))
+
+    def finish(
+        self,
+        state: AttemptState,
+        *,
+        receipt: Receipt | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        self._tell(
+            lambda ledger: ledger.finish(
+                self._attempt,
+                state=state,
+                finished_at=self._world.now(),
+                generation=receipt.generation if receipt else None,
+                rows=receipt.rows if receipt else None,
+                error_code=error.code if isinstance(error, SetpointError) else None,
+                error_text=str(error) if error else None,
+            )
+        )
+
+    def receipt(self, target: str, published: Published) -> None:
+        pair = (published.receipt, published.commit_version)
+        self._tell(
+            lambda ledger: remember(self._world, target, published.table_id, [pair])
+        )
+
+    def _tell(self, call: Callable[[Ledger], None]) -> None:
+        if self._ledger is None:
+            return
+        try:
+            call(self._ledger)
+        except LedgerError as error:
+            self._ledger = None
+            self._world.warn(f"{error} The run goes on without it.")
+
+
+def attempt_record(
+    world: World, plan: Plan, attempt: str, state: AttemptState, target: str
+) -> AttemptRecord:
+    """The ledger's row for an attempt at a plan."""
+    host, pid, started = world.identity
+    now: datetime = world.now()
+    receipt = plan.state.receipt if state == "unchanged" else None
+    return AttemptRecord(
+        attempt_id=attempt,
+        pipeline=plan.run.pipeline.name,
+        window_id=plan.run.window.id,
+        run_key=plan.run.key,
+        state=state,
+        started_at=now,
+        finished_at=now if state == "unchanged" else None,
+        generation=receipt.generation if receipt else None,
+        rows=receipt.rows if receipt else None,
+        host=host,
+        pid=pid,
+        process_started=started,
+        trigger=world.trigger,
+        resolved_default=world.resolved_default,
+        target=target,
+    )
+
+
+def remember(
+    world: World, target: str, table_id: str, receipts: Sequence[tuple[Receipt, int | None]]
+) -> None:
+    """Keep receipts in the ledger, so that they outlive the clean-up of the target's log."""
+    if world.ledger is None or not receipts:
+        return
+    world.ledger.remember_receipts(
+        target,
+        table_id,
+        [
+            (r.pipeline, r.window, r.generation, json.dumps(r.as_dict(), sort_keys=True), version)
+            for r, version in receipts
+        ],
+        world.now(),
+    )
+
+
+def recall_from(world: World, target: str, pipeline: str) -> Recall:
+    """The receipts that the ledger remembers of a target."""
+
+    def recall(table_id: str) -> Mapping[tuple[str, int], tuple[Receipt, int | None]]:
+        if world.ledger is None:
+            return {}
+        try:
+            kept = world.ledger.receipts(target, table_id, pipeline)
+        except LedgerError as error:
+            world.warn(f"{error} The run goes on without it.")
+            return {}
+        return {
+            key: (Receipt.from_dict(json.loads(body)), version)
+            for key, (body, version) in kept.items()
+        }
+
+    return recall

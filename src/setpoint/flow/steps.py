@@ -1,0 +1,97 @@
+"""The steps of a run, as values: `plan` prints them, `run` executes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """The window already holds this run: nothing to do."""
+
+    receipt: Receipt
+    name = "unchanged"
+
+    def describe(self) -> str:
+        return f"generation {self.receipt.generation}, published {self.receipt.published_at}"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Bind one input, clipped to the window and pinned to a version."""
+
+    source: str
+    label: str
+    bounds: str
+    detail: str
+    name = "read"
+
+    def describe(self) -> str:
+        return f"{self.source} from {self.label} ({self.detail}) where {self.bounds}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Evaluate the pipeline and write its rows where no reader sees them."""
+
+    place: str
+    checks: tuple[str, ...]
+    name = "stage"
+
+    def describe(self) -> str:
+        checks = f"; on the way: {', '.join(self.checks)}" if self.checks else ""
+        return f"write Parquet files below {self.place}{checks}"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Check the staged rows as a set."""
+
+    checks: tuple[str, ...]
+    name = "audit"
+
+    def describe(self) -> str:
+        return ", ".join(self.checks) if self.checks else "nothing beyond the row checks"
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Make the staged rows the window's slice, in one commit with the receipt."""
+
+    generation: int
+    mechanism: str
+    name = "publish"
+
+    def describe(self) -> str:
+        return f"generation {self.generation} by {self.mechanism}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Tell the ledger."""
+
+    name = "record"
+
+    def describe(self) -> str:
+        return "the ledger keeps the attempt, its steps and the receipt"
+
+
+Step = Union[Unchanged, Read, Stage, Audit, Publish, Record]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will happen to one window, and why."""
+
+    run: Run
+    state: SliceState
+    reason: str
+    steps: tuple[Step, ...]
+
+    @property
+    def is_unchanged(self) -> bool:
+        return any(isinstance(step, Unchanged) for step in self.steps)

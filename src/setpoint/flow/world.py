@@ -1,0 +1,62 @@
+"""What a run is given from the outside, and what it tells while it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from setpoint.flow.faults import Faults
+from setpoint.flow.retry import RetryPolicy
+from setpoint.ledger import Ledger
+from setpoint.model.audit import AuditResult
+from setpoint.model.receipt import Receipt
+
+
+class EnginePort(Protocol):
+    """The Spark engine; nothing is started before `session` is called."""
+
+    def session(self, connectors: frozenset[str]) -> Any: ...
+
+    def pinned(self, session: Any) -> AbstractContextManager[None]:
+        """The settings that rows depend on, for the length of a block."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one window ended."""
+
+    pipeline: str
+    window: str
+    state: str
+    reason: str
+    attempt: str = ""
+    receipt: Receipt | None = None
+    only_receipt: bool = False
+    audits: tuple[AuditResult, ...] = ()
+    seconds: float = 0.0
+    tries: int = 1
+
+    @property
+    def warnings(self) -> tuple[AuditResult, ...]:
+        return tuple(result for result in self.audits if not result.passed)
+
+
+@dataclass(frozen=True)
+class World:
+    """The dependencies of a run: passed in, never looked up."""
+
+    engine: EnginePort
+    ledger: Ledger | None
+    now: Callable[[], datetime]
+    new_attempt_id: Callable[[], str]
+    identity: tuple[str, int, str]
+    faults: Faults = field(default_factory=Faults)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    tell: Callable[[str], None] = lambda message: None
+    warn: Callable[[str], None] = lambda message: None
+    trigger: str = "python"
+    resolved_default: bool = False

@@ -1,0 +1,229 @@
+"""The pipeline: a pure function of a window and bounded inputs, and what surrounds it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from setpoint.errors import NOTHING_STARTED, DefinitionError, UsageError
+from setpoint.model import audit as audits_of
+from setpoint.model.audit import Audit
+from setpoint.model.fingerprint import code_fingerprint, digest
+from setpoint.model.grain import Grain
+from setpoint.model.table import Delta, Table
+from setpoint.model.window import Window
+from setpoint.model.write import Overwrite, WritePattern
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input of a pipeline: a table, clipped to the window on its time column."""
+
+    table: Table
+    time: str | None = None
+    whole: bool = False
+
+    def definition(self) -> dict[str, object]:
+        """The parts of a source that decide what a run reads; they are in the run key."""
+        return {"time": self.time, "whole": self.whole}
+
+
+def source(table: Table, *, time: str | None = None, whole: bool = False) -> Any:
+    """Declare an input as the default of a pipeline function's argument.
+
+    `time` names the column that is clipped to the window; a table without one (a small lookup)
+    has to say `whole=True`, and is then read in full by every window.
+    """
+    if not isinstance(table, Delta):
+        raise _source_error(f"source() got {table!r:.80}, which is not a table")
+    if (time is None) == (not whole):
+        raise _source_error(
+            f"source({table.label!r}) needs either time= or whole=True, and not both"
+        )
+    return Source(table, time, whole)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A named function with its grain, inputs, target, write pattern and audits.
+
+    Calling it calls the function, so that a unit test can pass hand-made frames.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    every: Grain
+    timezone: str
+    target: Table
+    write: WritePattern
+    audits: tuple[Audit, ...]
+    sources: Mapping[str, Source]
+    parameters: Mapping[str, Any]
+    start: Window | None = None
+    file: str = field(default="", compare=False)
+
+    def __call__(self, window: Window, *args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(self.function).bind_partial(window, *args, **kwargs)
+        missing = [name for name in self.sources if name not in bound.arguments]
+        if missing:
+            raise UsageError(
+                "SP-D08",
+                f"{self.name}() was called without {', '.join(missing)}.",
+                why="Called directly, a pipeline is a plain function: nothing is read for it.",
+                state=NOTHING_STARTED,
+                next=f"Pass a frame: {self.name}(window, {missing[0]}=frame), or use setpoint run.",
+            )
+        return self.function(window, *args, **kwargs)
+
+    @property
+    def description(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
+
+    @property
+    def code(self) -> str:
+        """The fingerprint of the function and of the project code it reaches."""
+        return code_fingerprint(self.function)
+
+    def definition(self) -> dict[str, object]:
+        """What surrounds the function and decides the published state."""
+        return {
+            "every": str(self.every),
+            "target": self.target.definition(),
+            "write": self.write.definition(),
+            "audits": digest(*(audits_of.definition(audit) for audit in self.audits)),
+            "sources": {name: item.definition() for name, item in self.sources.items()},
+        }
+
+
+def pipeline(
+    *,
+    every: str,
+    target: Table,
+    write: WritePattern | None = None,
+    audits: Sequence[Any] = (),
+    name: str | None = None,
+    timezone: str = "UTC",
+    start: str | None = None,
+) -> Callable[[Callable[..., Any]], Pipeline]:
+    """Turn a function of a window and its inputs into a pipeline.
+
+    The first argument receives the window. Arguments whose default is `source(...)` receive
+    the clipped inputs; other defaults are parameters, set with `--param name=value`. `start`
+    is the first window that should exist: from there on, a missing window is a gap.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Pipeline:
+        grain = Grain.parse(every)
+        chosen = name or getattr(function, "__name__", "")
+        if not _NAME.fullmatch(chosen):
+            raise _definition_error(
+                f"{chosen!r:.80} is not a pipeline name",
+                "Use letters, digits, '_', '-' and '.', starting with a letter.",
+            )
+        sources, parameters = _arguments(chosen, function)
+        built = Pipeline(
+            name=chosen,
+            function=function,
+            every=grain,
+            timezone=timezone,
+            target=target,
+            write=write if write is not None else Overwrite(),
+            audits=tuple(audits_of.as_audit(item) for item in audits),
+            sources=sources,
+            parameters=parameters,
+            start=Window.parse(start, every=str(grain), timezone=timezone) if start else None,
+            file=getattr(getattr(function, "__code__", None), "co_filename", ""),
+        )
+        check(built)
+        return built
+
+    return decorate
+
+
+def check(pipeline: Pipeline) -> None:
+    """Refuse a definition that cannot keep the promise; needs neither Spark nor the table."""
+    if not isinstance(pipeline.target, Delta):
+        raise _definition_error(
+            f"{pipeline.name}: target={pipeline.target!r:.80} is not a table",
+            'Write target=delta("warehouse/orders", partition_by="order_date").',
+        )
+    if not isinstance(pipeline.write, Overwrite):
+        raise _definition_error(
+            f"{pipeline.name}: write={pipeline.write!r:.80} is not a write pattern",
+            "Write write=Overwrite(), or leave it out.",
+        )
+    if pipeline.target.slice_column is None:
+        raise DefinitionError(
+            "SP-D03",
+            f"{pipeline.name}: the target {pipeline.target.label} names no column that a "
+            f"{pipeline.every} window can own.",
+            why="Without it a run could only replace the whole table or add to it.",
+            state=NOTHING_STARTED,
+            next='Give the target partition_by="<column>", or time="<column>" if it is not '
+            "partitioned by it.",
+        )
+    unit = pipeline.target.partition_every
+    if unit is not None:
+        refuse_coarse_partition(pipeline, pipeline.target.slice_column, unit)
+
+
+def refuse_coarse_partition(pipeline: Pipeline, column: str, unit: Grain) -> None:
+    """Refuse a partition that holds more than one window: replacing it would wipe the others."""
+    if unit.nests_in(pipeline.every):
+        return
+    raise DefinitionError(
+        "SP-D04",
+        f"{pipeline.name} runs every {pipeline.every} but its target {pipeline.target.label} is "
+        f"partitioned by {unit} ({column}).",
+        why=f"Replacing the {unit} partition of one {pipeline.every} window would delete the rows "
+        "of the others.",
+        state=NOTHING_STARTED,
+        next=f'Partition the target by {pipeline.every} or finer, or write every="{unit}".',
+    )
+
+
+def _arguments(
+    name: str, function: Callable[..., Any]
+) -> tuple[dict[str, Source], dict[str, Any]]:
+    arguments = list(inspect.signature(function).parameters.values())
+    if not arguments or arguments[0].default is not inspect.Parameter.empty:
+        raise _definition_error(
+            f"{name}: the function's first argument must be the window",
+            f"Write def {name}(window: Window, ...).",
+        )
+    sources: dict[str, Source] = {}
+    parameters: dict[str, Any] = {}
+    for argument in arguments[1:]:
+        if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
+            continue
+        if isinstance(argument.default, Source):
+            sources[argument.name] = argument.default
+        elif argument.default is inspect.Parameter.empty:
+            raise _definition_error(
+                f"{name}: the argument {argument.name!r} has no default",
+                f"Write {argument.name}=source(...) for an input, or a plain default value for a "
+                "parameter.",
+            )
+        else:
+            parameters[argument.name] = argument.default
+    return sources, parameters
+
+
+def _definition_error(what: str, next: str) -> DefinitionError:  # noqa: A002
+    return DefinitionError("SP-D01", f"{what}.", state=NOTHING_STARTED, next=next)
+
+
+def _source_error(what: str) -> DefinitionError:
+    return DefinitionError(
+        "SP-D07",
+        f"{what}.",
+        why="A read that is not bounded by the window gives other rows on every run.",
+        state=NOTHING_STARTED,
+        next='Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.',
+    )

@@ -1,0 +1,139 @@
+"""What the protocol needs from the outside: targets, sources, the session, the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from setpoint.model.audit import Audit, AuditResult
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Pinned, Run
+from setpoint.model.window import Window
+
+Frame = Any
+Recall = Callable[[str], Mapping[tuple[str, int], tuple[Receipt, int | None]]]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Rows that are written but visible to no reader."""
+
+    location: str
+    attempt: str
+    rows: int
+    contents: str | None
+    files: str | None
+    violations: Mapping[int, int]
+    changes_schema: bool
+    handle: Any
+
+
+@dataclass(frozen=True)
+class Published:
+    """The target's own word that a receipt landed."""
+
+    receipt: Receipt
+    commit_version: int | None
+    table_id: str
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Staged files of an attempt that never published."""
+
+    location: str
+    attempt: str
+    pipeline: str
+    window: str
+    files: int
+    size: int
+    modified_ms: int
+
+
+class Fenced(Exception):
+    """Somebody else changed the window between our look and our commit."""
+
+    def __init__(self, state: SliceState) -> None:
+        super().__init__("the window was changed by somebody else")
+        self.state = state
+
+
+class TargetPort(Protocol):
+    """A destination, bound to one pipeline."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def connectors(self) -> frozenset[str]:
+        """The connectors that a session needs for this target; found without Spark."""
+        ...
+
+    def mechanism(self) -> str:
+        """How a publish will be done, in words."""
+        ...
+
+    def inspect(
+        self, windows: Sequence[Window], recall: Recall | None = None
+    ) -> Mapping[Window, SliceState]:
+        """What the target itself says about the windows, without Spark."""
+        ...
+
+    def table_id(self) -> str | None: ...
+
+    def published_windows(self) -> Sequence[str]:
+        """The ids of all windows that the target's log names."""
+        ...
+
+    def location(self, run: Run, attempt: str) -> str:
+        """Where an attempt stages its rows."""
+        ...
+
+    def stage(self, frame: Frame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged: ...
+
+    def audit(
+        self, session: Any, staged: Staged, run: Run, audits: Sequence[Audit]
+    ) -> list[AuditResult]:
+        """Evaluate the set-level audits over the staged rows."""
+        ...
+
+    def sample(
+        self, session: Any, staged: Staged, run: Run, audit: Audit
+    ) -> tuple[dict[str, Any], ...]: ...
+
+    def publish(
+        self, session: Any, run: Run, receipt: Receipt, staged: Staged | None, expected: SliceState
+    ) -> Published:
+        """One commit: out with the old slice, in with the staged rows and the receipt."""
+        ...
+
+    def landed(self, window: Window, attempt: str) -> Published | None:
+        """Whether an attempt's receipt is in the target."""
+        ...
+
+    def drop_stage(self, location: str) -> None: ...
+
+    def tidy_stage(self, staged: Staged) -> None:
+        """After a publish: remove what the stage still holds and no commit needs."""
+        ...
+
+    def leftovers(self) -> Sequence[Leftover]: ...
+
+
+class SourcePort(Protocol):
+    """A source, bound to one pipeline's argument."""
+
+    @property
+    def label(self) -> str: ...
+
+    def connectors(self) -> frozenset[str]: ...
+
+    def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
+        """What each window would read now, without Spark."""
+        ...
+
+    def bounds(self, window: Window) -> str:
+        """The clip, as a person reads it."""
+        ...
+
+    def read(self, session: Any, window: Window, pinned: Pinned) -> Frame: ...

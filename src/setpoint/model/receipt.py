@@ -1,0 +1,94 @@
+"""The receipt: what was published for a window, written in the same commit as the rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ENVELOPE = "setpoint.receipts"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One publish of one window.
+
+    `contents` is the fingerprint of the rows, whatever their order or files; `files` is the
+    digest of the data files that held them right after the publish (None where the target
+    names the files itself). `stage` is the folder of those files, `replaced` the one whose
+    files the publish removed. `effects` is the outbox: what is still to be sent for this run.
+    """
+
+    pipeline: str
+    window: str
+    timezone: str
+    run_key: str
+    generation: int
+    attempt: str
+    rows: int
+    contents: str | None
+    files: str | None
+    published_at: str
+    stage: str = ""
+    replaced: str = ""
+    code: str = ""
+    inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    high_water_mark: str | None = None
+    effects: Sequence[Mapping[str, Any]] = ()
+    version: int = VERSION
+
+    def as_dict(self) -> dict[str, Any]:
+        """The receipt as plain JSON values."""
+        body = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        body["inputs"] = {name: dict(value) for name, value in self.inputs.items()}
+        body["parameters"] = dict(self.parameters)
+        body["effects"] = [dict(effect) for effect in self.effects]
+        return body
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Receipt:
+        """Read a receipt; members written by a newer setpoint are ignored."""
+        known = {name: body[name] for name in cls.__dataclass_fields__ if name in body}
+        return cls(**known)
+
+
+def seal(receipts: Sequence[Receipt]) -> str:
+    """The text that a commit carries."""
+    body = {"format": ENVELOPE, "receipts": [receipt.as_dict() for receipt in receipts]}
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def unseal(text: object) -> tuple[Receipt, ...]:
+    """The receipts in a commit's text; none when somebody else wrote the commit."""
+    if not isinstance(text, str) or ENVELOPE not in text:
+        return ()
+    try:
+        body = json.loads(text)
+        if body.get("format") != ENVELOPE:
+            return ()
+        return tuple(Receipt.from_dict(item) for item in body["receipts"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ()
+
+
+@dataclass(frozen=True)
+class SliceState:
+    """What the target itself says about one window.
+
+    `generation` counts the publishes (0: never published). `receipt` is the latest one, or
+    None when the target's log no longer holds it. `untouched` tells whether the slice still
+    holds the files of that receipt; None when that cannot be told.
+    """
+
+    generation: int
+    receipt: Receipt | None
+    untouched: bool | None
+    rows: int | None = None
+    commit_version: int | None = None
+
+    @property
+    def published(self) -> bool:
+        return self.generation > 0

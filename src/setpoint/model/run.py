@@ -1,0 +1,53 @@
+"""A run: the statement "this window of this pipeline is the result of this code on these inputs"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from setpoint.model.fingerprint import run_key
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.window import Window
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What a run reads from one source: its version, and a fingerprint of the window's part."""
+
+    version: int | None
+    fingerprint: str
+    detail: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"version": self.version, "fingerprint": self.fingerprint}
+
+
+@dataclass(frozen=True)
+class Run:
+    """The intent; attempts try to fulfil it. Two runs with one key are the same run."""
+
+    pipeline: Pipeline
+    window: Window
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, Pinned]
+    code: str
+    definition: Mapping[str, object]
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        key = run_key(
+            pipeline=self.pipeline.name,
+            window=self.window.id,
+            timezone=self.window.timezone,
+            code=self.code,
+            definition=self.definition,
+            parameters=self.parameters,
+            inputs={name: pinned.fingerprint for name, pinned in self.inputs.items()},
+        )
+        object.__setattr__(self, "key", key)
+
+    @property
+    def label(self) -> str:
+        """The run as people write it: pipeline[window]."""
+        return f"{self.pipeline.name}[{self.window.id}]"

@@ -1,0 +1,159 @@
+"""The slice: which values of a column belong to a window.
+
+One rule per type of the column. The same rule clips a source, checks the staged rows, finds
+the files to replace and writes the predicate that a person reads in the table's history.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from typing import Any, Literal, cast, get_args
+
+from setpoint.errors import NOTHING_STARTED, DefinitionError
+from setpoint.model.grain import Grain
+from setpoint.model.window import Window
+
+ColumnKind = Literal["date", "timestamp", "timestamp_ntz", "string", "integer", "long"]
+
+_DAY = Grain.parse("day")
+_INTEGER_IDS = {"day": "%Y%m%d", "hour": "%Y%m%d%H", "month": "%Y%m"}
+
+
+@dataclass(frozen=True)
+class SliceRule:
+    """How a window's slice is found in a column of a given type."""
+
+    column: str
+    kind: ColumnKind
+
+    @classmethod
+    def of(cls, column: str, kind: str, every: Grain, timezone: str) -> SliceRule:
+        """The rule for a column, or a clear refusal when the type cannot tell windows apart."""
+        if kind not in get_args(ColumnKind):
+            raise _unfit(column, kind, every, "Its values are not points in time.")
+        if kind == "date" and not _DAY.nests_in(every):
+            raise DefinitionError(
+                "SP-D04",
+                f"{column} is a date, but the windows are {every} windows.",
+                why="All windows of a day share one value of the column: replacing one would "
+                "delete the rows of the others.",
+                state=NOTHING_STARTED,
+                next=f'Use a column as fine as the window (a timestamp), or write every="day" '
+                f"instead of {str(every)!r}.",
+            )
+        if kind == "timestamp_ntz" and timezone != "UTC" and not _DAY.nests_in(every):
+            raise _unfit(
+                column, kind, every, f"In {timezone} an hour without an offset can occur twice."
+            )
+        if kind in ("integer", "long") and str(every) not in _INTEGER_IDS:
+            raise _unfit(column, kind, every, "There is no number that names such a window.")
+        if kind in ("integer", "long") and str(every) == "hour" and timezone != "UTC":
+            raise _unfit(column, kind, every, f"In {timezone} an hour can occur twice.")
+        return cls(column, cast(ColumnKind, kind))
+
+    def only_value(self, window: Window) -> str | None:
+        """The one value all rows of the window share, as Delta spells it; None if many may occur."""
+        if self.kind == "date" and str(window.grain) == "day":
+            return window.day.isoformat()
+        if self.kind in ("string", "integer", "long"):
+            return str(self._name(window))
+        return None
+
+    def bounds(self, window: Window) -> tuple[Any, Any]:
+        """The half-open interval of values, for the kinds that are ordered in time."""
+        match self.kind:
+            case "date":
+                return window.day, window.end.date()
+            case "timestamp":
+                return window.start.astimezone(timezone.utc), window.end.astimezone(timezone.utc)
+            case "timestamp_ntz":
+                return window.start.replace(tzinfo=None), window.end.replace(tzinfo=None)
+            case _:
+                raise TypeError(f"{self.kind} values are names, not an interval")
+
+    def holds(self, window: Window, value: Any) -> bool:
+        """Whether a value of the column lies in the window's slice."""
+        return self.index((window,))(value) is not None
+
+    def index(self, windows: Iterable[Window]) -> Callable[[Any], Window | None]:
+        """A function from a value of the column to the window among these that owns it."""
+        if self.kind in ("string", "integer", "long"):
+            named = {self._name(window): window for window in windows}
+            return lambda value: named.get(value)
+        ordered = sorted(((*self.bounds(window), window) for window in windows), key=lambda x: x[0])
+        starts = [start for start, _, _ in ordered]
+
+        def owner(value: Any) -> Window | None:
+            if value is None:
+                return None
+            position = bisect_right(starts, value) - 1
+            if position < 0 or value >= ordered[position][1]:
+                return None
+            return ordered[position][2]
+
+        return owner
+
+    def overlaps(self, window: Window, least: Any, most: Any) -> bool:
+        """Whether values between least and most (None: not known) can lie in the slice."""
+        if self.kind in ("string", "integer", "long"):
+            name = self._name(window)
+            return not ((least is not None and name < least) or (most is not None and name > most))
+        start, end = self.bounds(window)
+        return not ((most is not None and most < start) or (least is not None and least >= end))
+
+    def predicate(self, window: Window) -> str:
+        """The slice as a SQL condition."""
+        column = f"`{self.column.replace('`', '``')}`"
+        if self.kind in ("string", "integer", "long"):
+            name = self._name(window)
+            literal = f"'{name}'" if isinstance(name, str) else str(name)
+            return f"{column} = {literal}"
+        start, end = (self._literal(bound) for bound in self.bounds(window))
+        if self.kind == "date" and str(window.grain) == "day":
+            return f"{column} = {start}"
+        return f"{column} >= {start} AND {column} < {end}"
+
+    def _literal(self, value: Any) -> str:
+        match self.kind:
+            case "date":
+                return f"DATE'{value.isoformat()}'"
+            case "timestamp":
+                return f"TIMESTAMP'{value.strftime('%Y-%m-%d %H:%M:%S')}+00:00'"
+            case _:
+                return f"TIMESTAMP_NTZ'{value.strftime('%Y-%m-%d %H:%M:%S')}'"
+
+    def _name(self, window: Window) -> str | int:
+        if self.kind == "string":
+            return window.id
+        return int(window.start.strftime(_INTEGER_IDS[str(window.grain)]))
+
+
+def typed(kind: str, text: str | None) -> Any:
+    """A partition value as Python sees it, from Delta's or Hive's spelling."""
+    if text is None:
+        return None
+    match kind:
+        case "date":
+            return date.fromisoformat(text)
+        case "timestamp":
+            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+            return moment.replace(tzinfo=moment.tzinfo or timezone.utc).astimezone(timezone.utc)
+        case "timestamp_ntz":
+            return datetime.fromisoformat(text)
+        case "integer" | "long":
+            return int(text)
+        case _:
+            return text
+
+
+def _unfit(column: str, kind: str, every: Grain, because: str) -> DefinitionError:
+    return DefinitionError(
+        "SP-D03",
+        f"{column} is of type {kind}, which cannot tell one {every} window from another.",
+        why=because,
+        state=NOTHING_STARTED,
+        next="Use a date, a timestamp, or a string that holds the window's id.",
+    )

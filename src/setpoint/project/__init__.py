@@ -1,0 +1,1 @@
+"""The project: its configuration, its pipelines, and the wiring of everything below."""

@@ -1,0 +1,143 @@
+"""Finding pipelines: through the configuration, or as `file.py:name`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
+from setpoint.model.pipeline import Pipeline
+from setpoint.project.config import Config
+
+
+def pipelines(config: Config) -> dict[str, Pipeline]:
+    """Every pipeline of the project, by name."""
+    found: dict[str, Pipeline] = {}
+    for file in _files(config):
+        for item in _in_module(_load(file, config.root)):
+            if item.name in found and found[item.name].function is not item.function:
+                raise DefinitionError(
+                    "SP-D01",
+                    f"Two pipelines are called {item.name}: in {found[item.name].file} and in "
+                    f"{item.file}.",
+                    why="A name stands for one history of windows.",
+                    state=NOTHING_STARTED,
+                    next='Give one of them another name: @pipeline(name="...").',
+                )
+            found[item.name] = item
+    _refuse_shared_targets(list(found.values()))
+    return found
+
+
+def pipeline_named(config: Config, reference: str) -> Pipeline:
+    """One pipeline, by name or as `file.py:name`."""
+    file, separator, name = reference.rpartition(":")
+    if separator and file.endswith(".py"):
+        path = Path(file)
+        if not path.is_file():
+            raise _no_such(reference, f"there is no file {file}")
+        known = {item.name: item for item in _in_module(_load(path.absolute(), config.root))}
+        if name not in known:
+            raise _no_such(reference, f"{file} has {_listed(known)}")
+        return known[name]
+    known = pipelines(config)
+    if reference not in known:
+        if config.file is None and not known:
+            raise UsageError(
+                "SP-C02",
+                f"There is no setpoint.toml in {config.root} or above it, so {reference!r:.80} "
+                "cannot be found.",
+                state=NOTHING_STARTED,
+                next="Make one with: setpoint init, or name the file: setpoint run file.py:name",
+            )
+        raise _no_such(reference, f"this project has {_listed(known)}")
+    return known[reference]
+
+
+def _files(config: Config) -> Iterator[Path]:
+    seen: set[Path] = set()
+    for pattern in config.pipelines:
+        place = config.root / pattern
+        if place.is_dir():
+            candidates = sorted(place.rglob("*.py"))
+        elif place.is_file():
+            candidates = [place]
+        else:
+            candidates = sorted(config.root.glob(pattern)) if not Path(pattern).is_absolute() else []
+        for file in candidates:
+            if file.suffix == ".py" and file.name != "__init__.py" and file not in seen:
+                seen.add(file)
+                yield file
+
+
+def _load(file: Path, root: Path) -> ModuleType:
+    """Import a file under a name of its own; its folder and the root are importable from it."""
+    mark = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    name = f"setpoint_pipelines_{file.stem}_{mark}"
+    if name in sys.modules:
+        return sys.modules[name]
+    for folder in (str(root), str(file.parent)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise _unloadable(file, "it is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SetpointError:
+        del sys.modules[name]
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+        line = f" at line {lines[-1]}" if lines else ""
+        raise _unloadable(file, f"{type(error).__name__}{line}: {error}") from error
+    return module
+
+
+def _in_module(module: ModuleType) -> list[Pipeline]:
+    return [value for value in vars(module).values() if isinstance(value, Pipeline)]
+
+
+def _refuse_shared_targets(found: list[Pipeline]) -> None:
+    owners: dict[str, Pipeline] = {}
+    for item in found:
+        place = item.target.label.rstrip("/")
+        other = owners.setdefault(place, item)
+        if other is not item:
+            raise DefinitionError(
+                "SP-D05",
+                f"{other.name} and {item.name} both write to {place}.",
+                why="Each would replace the other's rows in the slices they share.",
+                state=NOTHING_STARTED,
+                next="Give each pipeline a target of its own.",
+            )
+
+
+def _unloadable(file: Path, why: str) -> UsageError:
+    return UsageError(
+        "SP-C05",
+        f"The pipeline file {file} could not be loaded: {why}",
+        state=NOTHING_STARTED,
+        next="Correct the file; it must be importable by itself.",
+    )
+
+
+def _no_such(reference: str, known: str) -> UsageError:
+    return UsageError(
+        "SP-C04",
+        f"There is no pipeline {reference!r:.80}: {known}.",
+        state=NOTHING_STARTED,
+        next="List them with: setpoint status",
+    )
+
+
+def _listed(known: dict[str, Pipeline]) -> str:
+    return ", ".join(sorted(known)) if known else "no pipelines"

@@ -1,0 +1,166 @@
+"""Wiring: a project's adapters, sessions and ledger, put together for one command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from setpoint import edge
+from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
+from setpoint.flow.faults import Faults
+from setpoint.flow.plan import Bound
+from setpoint.flow.retry import RetryPolicy
+from setpoint.flow.world import World
+from setpoint.ledger import Ledger, LedgerError
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.table import Delta
+from setpoint.project.config import Config
+
+if TYPE_CHECKING:
+    from setpoint.spark.session import Sessions
+    from setpoint.targets.delta.storage import Storage
+
+
+def _silent(message: str) -> None:
+    return None
+
+
+class Project:
+    """Everything a command needs, made when it is first used and closed at the end."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        tell: Callable[[str], None] = _silent,
+        warn: Callable[[str], None] = _silent,
+        trigger: str = "python",
+    ) -> None:
+        self.config = config
+        self._tell, self._warn, self._trigger = tell, warn, trigger
+        self._stack = ExitStack()
+        self._sessions: Sessions | None = None
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def sessions(self) -> Sessions:
+        """The Spark sessions of this command; nothing starts until one is asked for."""
+        if self._sessions is None:
+            from setpoint.spark.session import Sessions, SparkSettings
+
+            settings = SparkSettings(
+                master=self.config.master,
+                remote=self.config.remote,
+                conf=self.config.conf,
+                jars=self.config.jars,
+            )
+            self._sessions = self._stack.enter_context(Sessions(settings))
+        return self._sessions
+
+    def ledger(self) -> Ledger | None:
+        """The ledger, or None with a warning: history must not stand in the way of a run."""
+        try:
+            return self._stack.enter_context(Ledger.open(self.config.ledger_url))
+        except LedgerError as error:
+            self._warn(f"{error} The run goes on without it.")
+            return None
+
+    def world(self, *, resolved_default: bool = False) -> World:
+        """The dependencies of a run."""
+        from setpoint.spark.engine import SparkEngine
+
+        return World(
+            engine=SparkEngine(self.sessions),
+            ledger=self.ledger(),
+            now=edge.utc_now,
+            new_attempt_id=edge.new_attempt_id,
+            identity=edge.process_identity(),
+            faults=Faults.from_environment(os.environ),
+            retry=RetryPolicy(
+                self.config.tries, self.config.first_wait, self.config.longest_wait
+            ),
+            tell=self._tell,
+            warn=self._warn,
+            trigger=self._trigger,
+            resolved_default=resolved_default,
+        )
+
+    def bind(self, pipeline: Pipeline) -> Bound:
+        """A pipeline with its adapters, its definition checked against the existing table."""
+        from setpoint.sources.delta import DeltaSource
+        from setpoint.targets.delta.target import DeltaTarget
+
+        target = DeltaTarget(pipeline, self.storage(pipeline.target))
+        target.check_definition()
+        sources = {
+            name: DeltaSource(
+                name, item, self.storage(item.table), pipeline.every, pipeline.timezone
+            )
+            for name, item in pipeline.sources.items()
+        }
+        return Bound(pipeline, target, sources)
+
+    def storage(self, table: Delta) -> Storage:
+        """Where a table lives; catalog names are resolved through the session."""
+        from setpoint.targets.delta.storage import Storage
+
+        if table.path is not None:
+            place = table.path
+            if "://" not in place and not place.startswith("file:"):
+                place = str(self.config.root / place)
+            return Storage.at(place, table.storage_options)
+        return Storage.at(self._catalog_location(str(table.table)), table.storage_options)
+
+    def _catalog_location(self, name: str) -> str:
+        from setpoint.spark.catalog import location_of
+
+        return location_of(self.sessions.get(frozenset({"delta"})), name)
+
+
+def parameters_of(pipeline: Pipeline, given: Mapping[str, str]) -> dict[str, Any]:
+    """The pipeline's parameters: its defaults, replaced by texts from the command line."""
+    values = dict(pipeline.parameters)
+    for name, text in given.items():
+        if name not in values:
+            known = ", ".join(values) or "none"
+            raise _bad_parameter(f"{pipeline.name} has no parameter {name!r:.80} (it has: {known})")
+        values[name] = _converted(name, text, values[name])
+    return values
+
+
+def _converted(name: str, text: str, default: Any) -> Any:
+    from datetime import date
+    from decimal import Decimal
+
+    try:
+        match default:
+            case bool():
+                return {"true": True, "false": False}[text.lower()]
+            case int() | float() | Decimal():
+                return type(default)(text)
+            case date():
+                return type(default).fromisoformat(text)
+            case _:
+                return text
+    except (ValueError, KeyError, ArithmeticError) as error:
+        kind = type(default).__name__
+        raise _bad_parameter(f"{name}={text!r:.80} does not fit its default, a {kind}") from error
+
+
+def _bad_parameter(what: str) -> SetpointError:
+    return UsageError(
+        "SP-C06", f"{what}.", state=NOTHING_STARTED, next="Write --param name=value."
+    )

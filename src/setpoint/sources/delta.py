@@ -1,0 +1,209 @@
+"""A Delta table as a source: pinned to a version, clipped to the window.
+
+The files that a window needs are found in the log, without a JVM; their names are the
+fingerprint of the input. Spark then reads just those files. Tables with features that change
+how files are read (deletion vectors, column mapping) are read through the connector.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.model.fingerprint import digest
+from setpoint.model.grain import Grain
+from setpoint.model.pipeline import Source
+from setpoint.model.run import Pinned
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
+from setpoint.targets.delta.log import DataFile, Snapshot, open_snapshot
+from setpoint.targets.delta.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Reader features that leave a plain Parquet reading of the live files right.
+_PLAIN_READERS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+_MOST_PARTITIONS = 64
+
+
+class DeltaSource:
+    """The source port for Delta Lake."""
+
+    def __init__(
+        self, name: str, source: Source, storage: Storage, every: Grain, timezone: str
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._storage = storage
+        self._every = every
+        self._timezone = timezone
+        self._snapshots: dict[int, Snapshot] = {}
+
+    @property
+    def label(self) -> str:
+        return self._source.table.label
+
+    def connectors(self) -> frozenset[str]:
+        snapshot = self._newest()
+        plain = _reads_plainly(snapshot) and (
+            not self._source.whole or _partitions(snapshot.files) <= _MOST_PARTITIONS
+        )
+        return frozenset() if plain else frozenset({"delta"})
+
+    def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
+        snapshot = self._newest()
+        if self._source.whole:
+            everything = _pinned(snapshot, snapshot.files)
+            return dict.fromkeys(windows, everything)
+        rule = self._rule(snapshot)
+        chosen: dict[Window, list[DataFile]] = {window: [] for window in windows}
+        if rule.column in snapshot.partition_columns:
+            owner = rule.index(windows)
+            for file in snapshot.files:
+                window = owner(file.partition.get(rule.column))
+                if window is not None:
+                    chosen[window].append(file)
+        else:
+            for window in windows:
+                chosen[window] = _overlapping(snapshot, rule, window)
+        return {window: _pinned(snapshot, files) for window, files in chosen.items()}
+
+    def bounds(self, window: Window) -> str:
+        if self._source.whole:
+            return "whole table"
+        return self._rule(self._newest()).predicate(window)
+
+    def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
+        snapshot = self._at(pinned.version)
+        rule = None if self._source.whole else self._rule(snapshot)
+        files = snapshot.files
+        if rule is not None:
+            files = tuple(_overlapping(snapshot, rule, window))
+        if not _reads_plainly(snapshot) or _partitions(files) > _MOST_PARTITIONS:
+            frame = self._through_connector(session, snapshot.version)
+        else:
+            frame = _plain(session, snapshot, files)
+        return frame if rule is None else frame.where(rule.predicate(window))
+
+    def _through_connector(self, session: SparkSession, version: int) -> DataFrame:
+        try:
+            return (
+                session.read.format("delta")
+                .option("versionAsOf", version)
+                .load(self._storage.spark_path())
+            )
+        except Exception as error:
+            raise _unreadable(self.label, error) from error
+
+    def _rule(self, snapshot: Snapshot) -> SliceRule:
+        column = self._source.time or ""
+        field = snapshot.field(column)
+        if field is None:
+            known = ", ".join(field.name for field in snapshot.fields)
+            raise RefusedError(
+                "SP-R02",
+                f"The source {self._name} ({self.label}) has no column {column}; it has {known}.",
+                why="The read is clipped to the window on that column.",
+                next="Correct time= of the source.",
+            )
+        try:
+            return SliceRule.of(column, str(field.kind), self._every, self._timezone)
+        except SetpointError as error:
+            raise RefusedError(
+                "SP-R02",
+                f"The source {self._name} ({self.label}) cannot be clipped to a window: "
+                f"{error.what}",
+                why="Each run would read rows of other windows too.",
+                next="Give a timestamp column as time=, or run the pipeline less often.",
+            ) from error
+
+    def _newest(self) -> Snapshot:
+        if not self._snapshots:
+            self._at(None)
+        return self._snapshots[max(self._snapshots)]
+
+    def _at(self, version: int | None) -> Snapshot:
+        if version in self._snapshots:
+            return self._snapshots[version]
+        snapshot = open_snapshot(self._storage, version)
+        if snapshot is None:
+            raise PermanentError(
+                "SP-R01",
+                f"The source {self._name} is not a Delta table: {self._storage.uri}",
+                next="Create the table or correct the path of the source.",
+            )
+        self._snapshots[snapshot.version] = snapshot
+        return snapshot
+
+
+def _overlapping(snapshot: Snapshot, rule: SliceRule, window: Window) -> list[DataFile]:
+    """The files that can hold rows of the window, by partition value or by statistics."""
+    if rule.column in snapshot.partition_columns:
+        return [
+            file for file in snapshot.files if rule.holds(window, file.partition.get(rule.column))
+        ]
+    return [
+        file
+        for file in snapshot.files
+        if rule.overlaps(window, file.least.get(rule.column), file.most.get(rule.column))
+    ]
+
+
+def _pinned(snapshot: Snapshot, files: Sequence[DataFile]) -> Pinned:
+    names = sorted(f"{file.path} {file.size}" for file in files)
+    rows = sum(file.rows or 0 for file in files)
+    return Pinned(
+        version=snapshot.version,
+        fingerprint=digest(snapshot.table_id, *names),
+        detail=f"version {snapshot.version}, {len(files):,} files, {rows:,} rows",
+    )
+
+
+def _reads_plainly(snapshot: Snapshot) -> bool:
+    features = set(snapshot.table.protocol().reader_features or ())
+    mapping = snapshot.configuration.get("delta.columnMapping.mode", "none")
+    return features <= _PLAIN_READERS and mapping == "none"
+
+
+def _partitions(files: Sequence[DataFile]) -> int:
+    return len({tuple(sorted(file.partition.items(), key=str)) for file in files})
+
+
+def _plain(session: SparkSession, snapshot: Snapshot, files: Sequence[DataFile]) -> DataFrame:
+    """The live files as one frame, partition values added from the log."""
+    from functools import reduce
+
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    schema = T.StructType.fromJson(json.loads(snapshot.table.schema().to_json()))
+    if not files:
+        return session.createDataFrame([], schema)
+    stored = T.StructType(
+        [field for field in schema.fields if field.name not in snapshot.partition_columns]
+    )
+    groups: dict[tuple[Any, ...], list[DataFile]] = {}
+    for file in files:
+        values = tuple(file.partition.get(name) for name in snapshot.partition_columns)
+        groups.setdefault(values, []).append(file)
+    frames = []
+    for values, members in sorted(groups.items(), key=lambda item: str(item[0])):
+        # recursiveFileLookup: folder names like d=2026-04-25 must not add columns of their own.
+        frame = (
+            session.read.schema(stored)
+            .option("recursiveFileLookup", "true")
+            .parquet(*(snapshot.storage.spark_path(file.path) for file in members))
+        )
+        for name, value in zip(snapshot.partition_columns, values, strict=True):
+            frame = frame.withColumn(name, F.lit(value).cast(schema[name].dataType))
+        frames.append(frame.select(*schema.fieldNames()))
+    return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _unreadable(label: str, error: Exception) -> SetpointError:
+    from setpoint.spark.failures import explain
+
+    return explain(error, f"reading {label}", code="SP-R01")

@@ -1,0 +1,1 @@
+"""Targets: one folder per destination, each with its own best mechanism."""

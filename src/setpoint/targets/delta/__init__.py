@@ -1,0 +1,1 @@
+"""Delta Lake: Spark writes the files, one metadata-only commit makes them visible."""

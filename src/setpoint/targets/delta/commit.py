@@ -1,0 +1,241 @@
+"""The commits: metadata-only through deltalake, or replaceWhere through Spark's connector.
+
+Both are conditional. The metadata-only commit is refused by the log when the table has moved
+since we looked (no automatic rebase), so what we saw is what we replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import PermanentError, RefusedError, UnknownCommitError
+from setpoint.model.ports import Staged
+from setpoint.model.receipt import Receipt, seal
+from setpoint.model.run import Run
+from setpoint.model.slice import SliceRule
+from setpoint.spark.failures import root_cause
+from setpoint.targets.delta.log import Snapshot, application_id
+from setpoint.targets.delta.stage import DeltaStage
+from setpoint.targets.delta.storage import Storage
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties
+    from deltalake.transaction import AddAction
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class TableMoved(Exception):
+    """The table has a newer version than the one the commit was built on."""
+
+
+def commit_files(
+    snapshot: Snapshot | None,
+    storage: Storage,
+    run: Run,
+    receipt: Receipt,
+    staged: Staged | None,
+    rule: SliceRule,
+    partition_by: tuple[str, ...],
+) -> None:
+    """Make staged files the window's slice; without a stage, add the receipt alone."""
+    from deltalake import Schema
+    from deltalake.transaction import create_table_with_add_actions
+
+    properties = _properties(receipt)
+    adds = _adds(staged)
+    if snapshot is None:
+        if staged is None:
+            raise TableMoved
+        stage: DeltaStage = staged.handle
+        _guarded(
+            run,
+            lambda: create_table_with_add_actions(
+                storage.uri,
+                Schema.from_json(stage.fit.schema_json),
+                adds,
+                mode="error",
+                partition_by=list(partition_by),
+                storage_options=dict(storage.options),
+                commit_properties=properties,
+            ),
+        )
+        return
+    table = snapshot.table
+    if staged is None:
+        _guarded(
+            run,
+            lambda: table.create_write_transaction(
+                [],
+                "append",
+                table.schema(),
+                list(snapshot.partition_columns),
+                commit_properties=properties,
+            ),
+        )
+        return
+    schema = table.schema()
+    stage = staged.handle
+    if stage.fit.added:
+        schema = Schema.from_json(stage.fit.schema_json)
+    _guarded(
+        run,
+        lambda: table.create_write_transaction(
+            adds,
+            "overwrite",
+            schema,
+            list(snapshot.partition_columns),
+            _filters(rule, run),
+            commit_properties=properties,
+        ),
+    )
+
+
+def commit_through_connector(
+    session: SparkSession,
+    frame: DataFrame | None,
+    snapshot: Snapshot | None,
+    storage: Storage,
+    run: Run,
+    receipt: Receipt,
+    staged: Staged | None,
+    rule: SliceRule,
+    partition_by: tuple[str, ...],
+) -> None:
+    """Rewrite the slice with the connector, for tables that a metadata-only commit cannot serve.
+
+    Without a stage the commit holds the receipt alone: an append of no rows.
+    """
+    path = storage.spark_path()
+    if frame is None:
+        frame = session.read.format("delta").load(path).limit(0)
+    writer = (
+        frame.write.format("delta")
+        .option("txnAppId", application_id(receipt.pipeline, receipt.window))
+        .option("txnVersion", str(receipt.generation))
+        .option("userMetadata", seal([receipt]))
+    )
+    if snapshot is None:
+        writer = writer.mode("errorifexists")
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+    elif staged is None:
+        writer = writer.mode("append")
+    else:
+        writer = writer.mode("overwrite").option("replaceWhere", rule.predicate(run.window))
+        if staged.changes_schema:
+            writer = writer.option("mergeSchema", "true")
+    try:
+        writer.save(path)
+    except Exception as error:
+        raise _connector_failure(error, run) from error
+
+
+def _adds(staged: Staged | None) -> list[AddAction]:
+    from deltalake.transaction import AddAction
+
+    if staged is None:
+        return []
+    stage: DeltaStage = staged.handle
+    return [
+        AddAction(
+            path=file.path,
+            size=file.size,
+            partition_values=dict(file.partition),
+            modification_time=file.modified_ms,
+            data_change=True,
+            stats=file.stats.as_json(),
+        )
+        for file in stage.files
+    ]
+
+
+def _properties(receipt: Receipt) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata={"userMetadata": seal([receipt])},
+        max_commit_retries=0,
+        app_transactions=[
+            Transaction(application_id(receipt.pipeline, receipt.window), receipt.generation)
+        ],
+    )
+
+
+def _filters(rule: SliceRule, run: Run) -> list[tuple[str, str, Any]]:
+    only = rule.only_value(run.window)
+    if only is not None:
+        return [(rule.column, "=", only)]
+    start, end = (_filter_text(bound) for bound in rule.bounds(run.window))
+    return [(rule.column, ">=", start), (rule.column, "<", end)]
+
+
+def _filter_text(value: Any) -> str:
+    if hasattr(value, "hour"):
+        return str(value.strftime("%Y-%m-%d %H:%M:%S"))
+    return str(value.isoformat())
+
+
+def _guarded(run: Run, commit: Callable[[], None]) -> None:
+    """Tell a lost race, a refusal and an unseen outcome apart."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    try:
+        commit()
+    except CommitFailedError as error:
+        raise TableMoved(str(error)) from error
+    except (DeltaError, OSError) as error:
+        text = str(error)
+        if "already exists" in text:
+            raise TableMoved(text) from error
+        if "append-only" in text or "appendOnly" in text:
+            raise RefusedError(
+                "SP-T03",
+                f"The target of {run.label} refuses to have rows replaced: {text[:200]}",
+                next="Unset delta.appendOnly on the table, or write to another table.",
+            ) from error
+        raise unseen(run, error) from error
+
+
+def unseen(run: Run, error: BaseException) -> UnknownCommitError:
+    """The commit was sent and its answer was not seen."""
+    return UnknownCommitError(
+        "SP-P02",
+        f"It is not known whether the commit of {run.label} landed: {root_cause(error)}",
+        why="A lost answer is neither success nor failure.",
+        state="The window holds either its old rows or the new ones, never a mixture.",
+        next="Run again or settle it: setpoint recover",
+    )
+
+
+def _connector_failure(error: Exception, run: Run) -> Exception:
+    text = str(error)
+    lost_race = (
+        "ConcurrentAppend",
+        "ConcurrentDeleteRead",
+        "ConcurrentDeleteDelete",
+        "ConcurrentWrite",
+        "ConcurrentTransaction",
+        "MetadataChanged",
+        "ProtocolChanged",
+        "DELTA_CONCURRENT",
+        "DELTA_METADATA_CHANGED",
+        "DELTA_PROTOCOL_CHANGED",
+        "DELTA_PATH_EXISTS",
+        "already exists",
+    )
+    if any(sign in text for sign in lost_race):
+        return TableMoved(root_cause(error))
+    if "CHECK constraint" in text or "NOT NULL constraint" in text or "DELTA_VIOLATE" in text:
+        return RefusedError(
+            "SP-T03",
+            f"The target refuses rows of {run.label}: {root_cause(error)}",
+            next="Correct the pipeline, then run again.",
+        )
+    if "Failed to find the data source: delta" in text or "DATA_SOURCE_NOT_FOUND" in text:
+        return PermanentError(
+            "SP-S03",
+            "The Spark session has no Delta connector, and this table needs it.",
+            next="Fetch it once with: setpoint doctor --fetch, or add the jar to your session.",
+        )
+    return unseen(run, error)

@@ -1,0 +1,161 @@
+"""The Delta log as we read it: files, transactions and receipts, without a JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from setpoint.errors import PermanentError, TransientError
+from setpoint.model.fingerprint import digest
+from setpoint.model.receipt import Receipt, unseal
+from setpoint.targets.delta.storage import Storage
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A live data file: where it is, what it holds, and to which partition it belongs."""
+
+    path: str
+    size: int
+    rows: int | None
+    partition: dict[str, Any]
+    least: dict[str, Any]
+    most: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the table, as the log describes it."""
+
+    name: str
+    kind: Any
+    nullable: bool
+    metadata: dict[str, Any]
+
+
+class Snapshot:
+    """One version of a Delta table."""
+
+    def __init__(self, storage: Storage, table: DeltaTable) -> None:
+        self.storage = storage
+        self.table = table
+        self.version: int = table.version()
+
+    @cached_property
+    def table_id(self) -> str:
+        return str(self.table.metadata().id)
+
+    @cached_property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.table.metadata().partition_columns)
+
+    @cached_property
+    def configuration(self) -> dict[str, str]:
+        return dict(self.table.metadata().configuration)
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        body = json.loads(self.table.schema().to_json())
+        return tuple(
+            Field(item["name"], item["type"], item["nullable"], item.get("metadata") or {})
+            for item in body["fields"]
+        )
+
+    def field(self, name: str) -> Field | None:
+        return next((item for item in self.fields if item.name == name), None)
+
+    @cached_property
+    def files(self) -> tuple[DataFile, ...]:
+        """Every live file, with the statistics that the log holds."""
+        actions = self.table.get_add_actions(flatten=True)
+        columns = {name: actions[name].to_pylist() for name in actions.column_names}
+        paths = columns["path"]
+        partition = _prefixed(columns, "partition.")
+        least, most = _prefixed(columns, "min."), _prefixed(columns, "max.")
+        rows = columns.get("num_records") or [None] * len(paths)
+        return tuple(
+            DataFile(
+                path=unquote(paths[i]),
+                size=columns["size_bytes"][i],
+                rows=rows[i],
+                partition={name: values[i] for name, values in partition.items()},
+                least={name: values[i] for name, values in least.items()},
+                most={name: values[i] for name, values in most.items()},
+            )
+            for i in range(len(paths))
+        )
+
+    @cached_property
+    def receipts(self) -> dict[tuple[str, str], tuple[Receipt, int]]:
+        """The newest receipt per pipeline and window that the log still holds, with its commit."""
+        found: dict[tuple[str, str], tuple[Receipt, int]] = {}
+        for commit in self.table.history():
+            for receipt in unseal(commit.get("userMetadata")):
+                key = (receipt.pipeline, receipt.window)
+                if key not in found or found[key][0].generation < receipt.generation:
+                    found[key] = (receipt, int(commit["version"]))
+        return found
+
+    @cached_property
+    def attempts(self) -> frozenset[str]:
+        """Every attempt that the log names as published."""
+        return frozenset(
+            receipt.attempt
+            for commit in self.table.history()
+            for receipt in unseal(commit.get("userMetadata"))
+        )
+
+    def generation(self, pipeline: str, window: str) -> int:
+        """How often the window was published; survives the clean-up of the log."""
+        return self.table.transaction_version(application_id(pipeline, window)) or 0
+
+
+def application_id(pipeline: str, window: str) -> str:
+    """The name under which a window's generation is kept in the log."""
+    return f"setpoint:{pipeline}:{window}"
+
+
+def files_digest(paths: Iterable[str]) -> str:
+    """The digest of a set of data files, as a receipt holds it."""
+    return digest(*sorted(paths))
+
+
+def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:
+    """The table's newest (or a given) version; None when there is no Delta table."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        if not DeltaTable.is_deltatable(storage.uri, dict(storage.options)):
+            return None
+        return Snapshot(storage, DeltaTable(storage.uri, version, dict(storage.options)))
+    except TableNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(storage, error, TransientError) from error
+    except (DeltaError, ValueError) as error:
+        raise _unreadable(storage, error, PermanentError) from error
+
+
+def _unreadable(
+    storage: Storage, error: Exception, kind: type[TransientError] | type[PermanentError]
+) -> TransientError | PermanentError:
+    return kind(
+        "SP-T01",
+        f"The Delta table at {storage.uri} could not be opened: "
+        f"{str(error).splitlines()[0][:300]}",
+        next="Check the path, the credentials and the table, then run again.",
+    )
+
+
+def _prefixed(columns: dict[str, Sequence[Any]], prefix: str) -> dict[str, Sequence[Any]]:
+    return {
+        name[len(prefix) :]: values for name, values in columns.items() if name.startswith(prefix)
+    }

@@ -1,0 +1,173 @@
+"""Does the pipeline's result fit the table? Decided on the schemas, before anything is staged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from setpoint.errors import RefusedError
+from setpoint.model.table import Evolve
+from setpoint.targets.delta.log import Field, Snapshot
+
+_FORBIDDEN_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
+_UNSTORABLE = re.compile(r"^(void|null|interval.*|calendarinterval)$")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The columns to stage, in the table's order, and the table's schema after the publish."""
+
+    columns: tuple[str, ...]
+    schema_json: str
+    added: tuple[str, ...]
+    required: tuple[str, ...]
+
+
+def fit(
+    returned: Sequence[dict[str, Any]],
+    snapshot: Snapshot | None,
+    *,
+    partition_by: tuple[str, ...],
+    slice_column: str,
+    evolve: Evolve,
+    label: str,
+) -> Fit:
+    """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
+    _refuse_unstorable(returned, label)
+    names = [item["name"] for item in returned]
+    for column in dict.fromkeys((*partition_by, slice_column)):
+        if column not in names:
+            raise _misfit(label, f"{column}, the column that says which window a row belongs to, "
+                          f"is not among them ({', '.join(names)})")
+    if len(names) == len(partition_by):
+        raise _misfit(label, "all of them are partition columns, and a table needs one that is not")
+    if snapshot is None:
+        fields = [_stored(item) for item in returned]
+        return Fit(tuple(names), _schema(fields), (), ())
+    return _fit_existing(returned, snapshot, evolve, label)
+
+
+def _fit_existing(
+    returned: Sequence[dict[str, Any]], snapshot: Snapshot, evolve: Evolve, label: str
+) -> Fit:
+    here = {item["name"]: item for item in returned}
+    there = {field.name: field for field in snapshot.fields}
+    missing = [name for name in there if name not in here]
+    if missing:
+        hint = _case_hint(missing, here)
+        raise _misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+    retyped = [
+        f"{name} is {_type_text(here[name]['type'])} but {_type_text(field.kind)} in the target"
+        for name, field in there.items()
+        if _plain_type(here[name]["type"]) != _plain_type(field.kind)
+    ]
+    if retyped:
+        raise _misfit(label, "; ".join(retyped))
+    added = [name for name in here if name not in there]
+    if added and evolve != "add":
+        raise _misfit(
+            label,
+            f"the target does not have {', '.join(added)}",
+            'Return the target\'s columns, or let the publish add them: delta(..., evolve="add").',
+        )
+    fields = [_as_json(field) for field in snapshot.fields]
+    fields += [_stored(here[name]) for name in added]
+    return Fit(
+        columns=(*there, *added),
+        schema_json=_schema(fields),
+        added=tuple(added),
+        required=tuple(name for name, field in there.items() if not field.nullable),
+    )
+
+
+def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
+    seen: set[str] = set()
+    for item in returned:
+        name = item["name"]
+        if name.lower() in seen:
+            raise _misfit(label, f"the name {name} occurs twice (case does not count)", code="SP-O05")
+        seen.add(name.lower())
+        if not name or _FORBIDDEN_IN_NAMES.search(name):
+            raise _misfit(
+                label,
+                f"the name {name!r} holds a character that the table cannot store",
+                "Rename it: no blank, no newline, none of ,;{}()=",
+                code="SP-O05",
+            )
+        if isinstance(item["type"], str) and _UNSTORABLE.match(item["type"]):
+            raise _misfit(
+                label,
+                f"{name} is of type {item['type']}, which the table cannot store",
+                f'Cast it, for example F.lit(None).cast("string").alias("{name}").',
+                code="SP-O05",
+            )
+
+
+def _misfit(
+    label: str,
+    what: str,
+    next: str = "Correct the pipeline or the target, then run again.",  # noqa: A002
+    *,
+    code: str = "SP-O03",
+) -> RefusedError:
+    return RefusedError(
+        code,
+        f"The columns of {label} do not fit its target: {what}.",
+        why="A publish must not change what readers of the other windows see.",
+        next=next,
+    )
+
+
+def _case_hint(missing: list[str], here: dict[str, Any]) -> str:
+    lower = {name.lower(): name for name in here}
+    alike = [lower[name.lower()] for name in missing if name.lower() in lower]
+    return f" (spelled {', '.join(alike)})" if alike else ""
+
+
+def _stored(item: dict[str, Any]) -> dict[str, Any]:
+    return {"name": item["name"], "type": _nullable(item["type"]), "nullable": True, "metadata": {}}
+
+
+def _as_json(field: Field) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "type": field.kind,
+        "nullable": field.nullable,
+        "metadata": field.metadata,
+    }
+
+
+def _schema(fields: list[dict[str, Any]]) -> str:
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def _nullable(kind: Any) -> Any:
+    """A type with every inner part nullable: what a table should promise about new columns."""
+    if not isinstance(kind, dict):
+        return kind
+    match kind.get("type"):
+        case "struct":
+            return {"type": "struct", "fields": [_stored(item) for item in kind["fields"]]}
+        case "array":
+            inner = _nullable(kind["elementType"])
+            return {"type": "array", "elementType": inner, "containsNull": True}
+        case "map":
+            return {
+                "type": "map",
+                "keyType": _nullable(kind["keyType"]),
+                "valueType": _nullable(kind["valueType"]),
+                "valueContainsNull": True,
+            }
+        case _:
+            return kind
+
+
+def _plain_type(kind: Any) -> Any:
+    return json.dumps(_nullable(kind), sort_keys=True)
+
+
+def _type_text(kind: Any) -> str:
+    return kind if isinstance(kind, str) else str(kind.get("type", kind))

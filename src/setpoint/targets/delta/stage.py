@@ -1,0 +1,229 @@
+"""Staging for Delta: Parquet files in a folder of the attempt, below the table's root.
+
+The folder has a plain name, so that VACUUM sees what a crashed attempt left behind. Nothing in
+it is visible until a commit names its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import PermanentError, RefusedError
+from setpoint.model.ports import Staged
+from setpoint.model.audit import Audit, rides_along
+from setpoint.model.run import Run
+from setpoint.model.slice import SliceRule, typed
+from setpoint.spark import audits as spark_audits
+from setpoint.spark import stage as spark_stage
+from setpoint.spark.contents import quoted
+from setpoint.spark.failures import explain
+from setpoint.targets.delta.log import files_digest
+from setpoint.targets.delta.schema import Fit
+from setpoint.targets.delta.stats import FileStats, footer_stats
+from setpoint.targets.delta.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FOLDER = "setpoint"
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_OUTSIDE = "outside the window"
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A staged Parquet file, with what a commit has to say about it."""
+
+    path: str
+    size: int
+    modified_ms: int
+    partition: Mapping[str, str | None]
+    stats: FileStats
+
+
+@dataclass(frozen=True)
+class DeltaStage:
+    """The Delta side of a stage."""
+
+    fit: Fit
+    rule: SliceRule
+    only_value: str | None
+    partition_by: tuple[str, ...]
+    files: tuple[StagedFile, ...]
+    schema: T.StructType
+
+    def integer_bounds(self) -> dict[str, tuple[Any, Any]]:
+        """Least and greatest value of the columns that hold no null, over all staged files."""
+        bounds: dict[str, tuple[Any, Any]] = {}
+        for name in self.schema.fieldNames():
+            path = (name,)
+            stats = [file.stats for file in self.files]
+            if stats and all(s.nulls.get(path) == 0 and path in s.least for s in stats):
+                bounds[name] = (min(s.least[path] for s in stats), max(s.most[path] for s in stats))
+        return bounds
+
+
+def location(run: Run, attempt: str) -> str:
+    """The attempt's folder, relative to the table's root."""
+    return f"{FOLDER}/{run.pipeline.name}/{run.window.slug}/{attempt}"
+
+
+def write(
+    frame: DataFrame,
+    run: Run,
+    attempt: str,
+    audits: Sequence[Audit],
+    *,
+    storage: Storage,
+    fit: Fit,
+    rule: SliceRule,
+    partition_by: tuple[str, ...],
+) -> Staged:
+    """Stage the frame in one Spark job; refuse rows that do not belong to the window."""
+    frame = frame.select(*(F.col(quoted(name)) for name in fit.columns))
+    only_value = rule.only_value(run.window) if rule.column in partition_by else None
+    folder = location(run, attempt)
+    counts = {_OUTSIDE: spark_stage.is_not_true(rule.predicate(run.window))}
+    counts |= {f"null {name}": spark_stage.is_null(name) for name in fit.required}
+    counts |= {
+        f"audit {position}": spark_audits.violation(audit, frame.schema)
+        for position, audit in enumerate(audits)
+        if rides_along(audit)
+    }
+    in_folders = [name for name in partition_by if not (only_value and name == rule.column)]
+    try:
+        observed = spark_stage.write_parquet(
+            frame,
+            storage.spark_path(folder),
+            counts=counts,
+            partition_by=in_folders,
+            leave_out=[rule.column] if only_value else [],
+        )
+    except Exception as error:
+        storage.drop(folder)
+        raise explain(error, f"staging {run.label}") from error
+    if observed.counts[_OUTSIDE]:
+        storage.drop(folder)
+        raise _outside(frame, run, rule, observed.counts[_OUTSIDE], observed.rows)
+    for name in fit.required:
+        if observed.counts[f"null {name}"]:
+            storage.drop(folder)
+            raise _required(run, name, observed.counts[f"null {name}"], observed.rows)
+    constant = {rule.column: only_value} if only_value else {}
+    kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
+    files = _files(storage, folder, constant, kinds)
+    _refuse_if_rows_differ(run, files, observed.rows)
+    return Staged(
+        location=folder,
+        attempt=attempt,
+        rows=observed.rows,
+        contents=observed.contents,
+        files=files_digest(file.path for file in files),
+        violations={
+            position: observed.counts[f"audit {position}"]
+            for position, audit in enumerate(audits)
+            if rides_along(audit)
+        },
+        changes_schema=bool(fit.added),
+        handle=DeltaStage(fit, rule, only_value, partition_by, files, frame.schema),
+    )
+
+
+def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:
+    """The staged rows as a frame."""
+    stage: DeltaStage = staged.handle
+    if not stage.files:
+        return session.createDataFrame([], stage.schema)
+    column = stage.rule.column
+    stored = T.StructType(
+        [f for f in stage.schema.fields if not (stage.only_value and f.name == column)]
+    )
+    frame = session.read.schema(stored).parquet(storage.spark_path(staged.location))
+    if stage.only_value:
+        value = F.lit(stage.only_value).cast(stage.schema[column].dataType)
+        frame = frame.withColumn(column, value)
+    return frame.select(*(F.col(quoted(name)) for name in stage.fit.columns))
+
+
+def _files(
+    storage: Storage, folder: str, constant: Mapping[str, str | None], kinds: Mapping[str, str]
+) -> tuple[StagedFile, ...]:
+    import pyarrow.parquet as parquet
+
+    found = []
+    for file in storage.files(folder):
+        name = file.path.rsplit("/", 1)[-1]
+        if name.startswith(("_", ".")):
+            continue
+        with storage.open(file.path) as handle:
+            stats = footer_stats(parquet.read_metadata(handle))
+        if not stats.rows:
+            continue
+        partition = {**constant, **_folders(file.path[len(folder) + 1 :], kinds)}
+        found.append(StagedFile(file.path, file.size, file.modified_ms, partition, stats))
+    return tuple(found)
+
+
+def _folders(path: str, kinds: Mapping[str, str]) -> dict[str, str | None]:
+    """Partition values from Spark's folder names, spelled as Delta wants them."""
+    values: dict[str, str | None] = {}
+    for part in path.split("/")[:-1]:
+        name, _, value = part.partition("=")
+        name, value = unquote(name), unquote(value)
+        values[name] = None if value == _NULL_FOLDER else _delta_spelling(kinds[name], value)
+    return values
+
+
+def _delta_spelling(kind: str, text: str) -> str:
+    value = typed(kind, text) if kind in ("date", "timestamp", "timestamp_ntz") else text
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(timezone.utc).replace(tzinfo=None)
+        return value.isoformat(" ", "microseconds" if value.microsecond else "seconds")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _outside(
+    frame: DataFrame, run: Run, rule: SliceRule, count: int, rows: int
+) -> RefusedError:
+    predicate = rule.predicate(run.window)
+    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(predicate)))
+    example = f" For example: {strays[0]}." if strays else ""
+    return RefusedError(
+        "SP-O02",
+        f"{count:,} of {rows:,} rows of {run.label} lie outside the window: "
+        f"{predicate} does not hold.{example}",
+        why="Publishing them would change another window's slice.",
+        state="The target is unchanged; the stage was dropped.",
+        next=f"Clip the result to the window; for a day pipeline {rule.column} = window.date.",
+    )
+
+
+def _required(run: Run, name: str, count: int, rows: int) -> RefusedError:
+    return RefusedError(
+        "SP-O04",
+        f"{name} is null in {count:,} of {rows:,} rows of {run.label}, "
+        "but the target says NOT NULL.",
+        state="The target is unchanged; the stage was dropped.",
+        next="Correct the pipeline, then run again.",
+    )
+
+
+def _refuse_if_rows_differ(run: Run, files: Sequence[StagedFile], rows: int) -> None:
+    stored = sum(file.stats.rows for file in files)
+    if stored != rows:
+        raise PermanentError(
+            "SP-P04",
+            f"The staging job of {run.label} counted {rows:,} rows, but the staged files hold "
+            f"{stored:,}.",
+            why="A task may have run twice, or files may have been removed while staging.",
+            state="The target is unchanged; the stage is kept.",
+            next="Run again. See: setpoint recover",
+        )

@@ -1,0 +1,125 @@
+"""Files below a table's root, on a local disk or in an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from setpoint.errors import TransientError
+
+_HADOOP_SCHEMES = {"s3": "s3a"}
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file and what the store says about it; the path is relative to the table's root."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The table's root and how to reach it."""
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    @classmethod
+    def at(cls, location: str, options: Mapping[str, str] | None = None) -> Storage:
+        """A location as users and catalogs spell it: a path, file:, s3a://, abfss://, gs://."""
+        parsed = urlparse(location)
+        if parsed.scheme == "file":
+            location = unquote(parsed.path)
+        elif parsed.scheme in ("s3a", "s3n"):
+            location = "s3" + location[len(parsed.scheme) :]
+        if "://" not in location:
+            location = str(Path(location).absolute())
+        return cls(location.rstrip("/") or "/", dict(options or {}))
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.uri
+
+    def spark_path(self, relative: str = "") -> str:
+        """The place as Spark spells it."""
+        scheme, separator, rest = self.uri.partition("://")
+        if separator:
+            root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+        else:
+            # A bare path, so that blanks, '%' and '#' in folder names are taken literally.
+            root = self.uri
+        return f"{root}/{relative}" if relative else root
+
+    def files(self, folder: str) -> list[StoredFile]:
+        """All files below a folder, however deep; none when it does not exist."""
+        from pyarrow import fs
+
+        try:
+            found = self._filesystem().get_file_info(
+                fs.FileSelector(folder, recursive=True, allow_not_found=True)
+            )
+        except OSError as error:
+            raise self._unreachable(error) from error
+        return sorted(
+            (
+                StoredFile(info.path, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+                for info in found
+                if info.type == fs.FileType.File
+            ),
+            key=lambda file: file.path,
+        )
+
+    def entries(self, folder: str = "") -> list[str]:
+        """The names directly below a folder."""
+        from pyarrow import fs
+
+        if self.is_local and not Path(self.uri, folder).is_dir():
+            return []
+        try:
+            found = self._filesystem().get_file_info(
+                fs.FileSelector(folder, recursive=False, allow_not_found=True)
+            )
+        except OSError as error:
+            raise self._unreachable(error) from error
+        return sorted(info.base_name for info in found)
+
+    def open(self, path: str) -> Any:
+        """A file for random access."""
+        return self._filesystem().open_input_file(path)
+
+    def drop(self, folder: str) -> None:
+        """Remove a folder and all below it; fine when it is not there."""
+        if self.is_local:
+            import shutil
+
+            place = Path(self.uri, folder)
+            shutil.rmtree(place, ignore_errors=True)
+            for parent in place.parents:
+                if parent == Path(self.uri) or not parent.is_dir() or any(parent.iterdir()):
+                    break
+                parent.rmdir()
+            return
+        filesystem = self._filesystem()
+        for file in self.files(folder):
+            filesystem.delete_file(file.path)
+
+    def _filesystem(self) -> Any:
+        from pyarrow import fs
+
+        if self.is_local:
+            return fs.SubTreeFileSystem(self.uri, fs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
+
+    def _unreachable(self, error: Exception) -> TransientError:
+        return TransientError(
+            "SP-T01",
+            f"The storage at {self.uri} could not be read: {str(error).splitlines()[0][:300]}",
+            next="Check the path, the credentials and the network, then run again.",
+        )
