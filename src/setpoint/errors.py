@@ -35,7 +35,6 @@ CODES: dict[str, str] = {
     "SP-W02": "the window does not belong to this grain",
     "SP-W03": "the range of windows is not valid",
     "SP-W04": "the time zone is not known",
-    "SP-W05": "the window is not complete yet",
     # Spark
     "SP-S01": "no Spark session could be made",
     "SP-S02": "no Java runtime was found",

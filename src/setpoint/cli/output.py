@@ -1,0 +1,111 @@
+"""Output: answers on stdout, messages on stderr, one JSON envelope with --json."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from setpoint.errors import SetpointError
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
+
+
+class Output:
+    """Where a verb says things; knows whether a person or a program is reading."""
+
+    def __init__(self, verb: str, *, as_json: bool, environment: Mapping[str, str]) -> None:
+        self._verb = verb
+        self.as_json = as_json
+        self.verbose = False
+        plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
+        self._colour_out = sys.stdout.isatty() and not plain
+        self._colour_err = sys.stderr.isatty() and not plain
+        self._live = sys.stderr.isatty() and environment.get("TERM") != "dumb"
+        self._live_length = 0
+
+    def answer(self, data: Any, text: str | Iterable[str], *, ok: bool = True) -> None:
+        """The verb's answer: the data as JSON, or the text for a person."""
+        self._clear()
+        if self.as_json:
+            self._envelope({"ok": ok, "data": data})
+            return
+        lines = [text] if isinstance(text, str) else text
+        for line in lines:
+            print(line)
+
+    def failed(self, data: Any, text: str | Iterable[str], error: SetpointError) -> None:
+        """An answer that carries an error: some windows may have ended well."""
+        self._clear()
+        if self.as_json:
+            self._envelope({"ok": False, "data": data, "error": error.as_dict()})
+            return
+        for line in [text] if isinstance(text, str) else text:
+            print(line)
+
+    def line(self, text: str) -> None:
+        """A part of the answer that should not wait for the rest; silent with --json."""
+        if not self.as_json:
+            self._clear()
+            print(text, flush=True)
+
+    def tell(self, message: str) -> None:
+        """Progress: a live line on a terminal, lines with --verbose, silence otherwise."""
+        if self.verbose:
+            print(message, file=sys.stderr, flush=True)
+        elif self._live:
+            import shutil
+
+            shown = message[: shutil.get_terminal_size().columns - 1]
+            sys.stderr.write("\r" + shown.ljust(self._live_length))
+            sys.stderr.flush()
+            self._live_length = len(shown)
+
+    def note(self, message: str) -> None:
+        """A message for people, always on stderr."""
+        self._clear()
+        print(message, file=sys.stderr, flush=True)
+
+    def warn(self, message: str) -> None:
+        self.note(f"{self._paint('warning', 'yellow', self._colour_err)}  {message}")
+
+    def error(self, error: SetpointError) -> None:
+        """An error as four parts, or as the envelope's error."""
+        self._clear()
+        if self.as_json:
+            self._envelope({"ok": False, "error": error.as_dict()})
+            return
+        print(self._paint(str(error), "red", self._colour_err), file=sys.stderr, flush=True)
+
+    def paint(self, text: str, colour: str) -> str:
+        """Colour for stdout, when a person is looking."""
+        return self._paint(text, colour, self._colour_out)
+
+    def _envelope(self, body: dict[str, Any]) -> None:
+        ordered = {"ok": body.pop("ok"), "schema": f"setpoint.{self._verb}/1", **body}
+        print(json.dumps(ordered, default=str, ensure_ascii=False), flush=True)
+
+    def _clear(self) -> None:
+        if self._live_length:
+            sys.stderr.write("\r" + " " * self._live_length + "\r")
+            sys.stderr.flush()
+            self._live_length = 0
+
+    def _paint(self, text: str, colour: str, wanted: bool) -> str:
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> list[str]:
+    """Aligned columns, numbers to the right."""
+    cells = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    return [
+        "  ".join(_aligned(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def _aligned(cell: str, width: int) -> str:
+    number = cell.replace(",", "").replace(".", "").isdigit()
+    return cell.rjust(width) if number else cell.ljust(width)

@@ -1,0 +1,57 @@
+"""`setpoint plan`: what a run would do, and why, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from setpoint import edge
+from setpoint.cli.output import Output
+from setpoint.cli.selection import add_selection, chosen_parameters, chosen_windows, open_project
+from setpoint.flow.run import plan_windows
+from setpoint.flow.steps import Plan
+from setpoint.project.discover import pipeline_named
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_selection(parser)
+
+
+def execute(options: argparse.Namespace, output: Output) -> int:
+    with open_project(options, output) as project:
+        pipeline = pipeline_named(project.config, options.pipeline)
+        windows, _ = chosen_windows(options, pipeline, edge.utc_now(), output)
+        parameters = chosen_parameters(options, pipeline)
+        bound = project.bind(pipeline)
+        plans = plan_windows(
+            bound, windows, project.world(), parameters=parameters, force=options.force
+        )
+        data = {
+            "pipeline": pipeline.name,
+            "target": bound.target.uri,
+            "windows": [
+                {
+                    "window": plan.run.window.id,
+                    "action": "unchanged" if plan.is_unchanged else "run",
+                    "reason": plan.reason,
+                    "run_key": plan.run.key,
+                    "steps": [{"step": s.name, "what": s.describe()} for s in plan.steps],
+                }
+                for plan in plans
+            ],
+        }
+    output.answer(data, list(_lines(plans, output)))
+    return 0
+
+
+def _lines(plans: list[Plan], output: Output) -> Iterator[str]:
+    for plan in plans:
+        if plan.is_unchanged:
+            yield f"{output.paint('unchanged', 'dim')}  {plan.run.label}  {plan.reason}"
+            continue
+        yield f"{output.paint('run', 'bold')}  {plan.run.label}  {plan.reason}"
+        for step in plan.steps:
+            yield f"  {step.name:<8} {step.describe()}"
+    todo = sum(not plan.is_unchanged for plan in plans)
+    if len(plans) > 1:
+        yield f"{todo} of {len(plans)} windows to run"

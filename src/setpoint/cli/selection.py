@@ -1,0 +1,95 @@
+"""The options that choose a pipeline, its windows and its parameters."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from setpoint.cli.output import Output
+from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.ranges import parse_windows
+from setpoint.model.window import Window
+from setpoint.project.config import find_config
+from setpoint.project.wiring import Project, parameters_of
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Options of verbs that work on windows of one pipeline."""
+    parser.add_argument("pipeline", help="a pipeline's name, or file.py:name")
+    parser.add_argument(
+        "--window",
+        metavar="ID",
+        help="2026-04-25, a range A..B (both included) or a list A,C..D; "
+        "default: the latest complete window",
+    )
+    parser.add_argument("--from", dest="first", metavar="ID", help="the first window of a range")
+    parser.add_argument("--to", dest="last", metavar="ID", help="the last window, included")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the pipeline; may be repeated",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="run even if nothing changed since the last publish"
+    )
+
+
+def open_project(options: argparse.Namespace, output: Output) -> Project:
+    """The project that the command is about."""
+    config = find_config(Path.cwd(), options.config)
+    return Project(config, tell=output.tell, warn=output.warn, trigger="cli")
+
+
+def chosen_windows(
+    options: argparse.Namespace, pipeline: Pipeline, now: datetime, output: Output
+) -> tuple[tuple[Window, ...], bool]:
+    """The windows the user asked for; without any, the latest complete one, said aloud."""
+    if options.window is not None and (options.first or options.last):
+        raise _usage("--window and --from/--to exclude each other")
+    if bool(options.first) != bool(options.last):
+        raise _usage("--from and --to belong together")
+    if options.first:
+        text = f"{options.first}..{options.last}"
+    elif options.window is not None:
+        text = options.window
+    else:
+        window = Window.latest_complete(now, pipeline.every, pipeline.timezone)
+        output.note(
+            f"window {window.id}: the latest complete {pipeline.every} in {pipeline.timezone} "
+            f"at {now.isoformat(timespec='seconds')}"
+        )
+        return (window,), True
+    windows = tuple(parse_windows(text, pipeline.every, pipeline.timezone))
+    open_ones = [window for window in windows if window.end > now]
+    if open_ones:
+        output.warn(
+            f"{_ids(open_ones)} not over yet: rows that arrive later are missing until it is "
+            "run again."
+        )
+    return windows, False
+
+
+def chosen_parameters(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
+    """The parameters, with what --param says."""
+    given = {}
+    for item in options.param:
+        name, separator, value = item.partition("=")
+        if not separator or not name:
+            raise _usage(f"--param {item!r:.80} is not NAME=VALUE")
+        given[name] = value
+    return parameters_of(pipeline, given)
+
+
+def _ids(windows: Sequence[Window]) -> str:
+    first = windows[0].id
+    return f"{first} is" if len(windows) == 1 else f"{first} and {len(windows) - 1} more are"
+
+
+def _usage(what: str) -> UsageError:
+    return UsageError("SP-C01", f"{what}.", state=NOTHING_STARTED, next="See: setpoint run --help")
