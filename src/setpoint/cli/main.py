@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from setpoint.cli.output import Output
     from setpoint.errors import SetpointError
 
 # The verbs and their one-line help; `setpoint --help` imports none of them.

@@ -36,7 +36,9 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
 def _place(error: Exception, file: str) -> str:
     """The line of the user's file that the error came through."""
     lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == file
     ]
     return f" at {Path(file).name}:{lines[-1]}" if lines else ""
 

@@ -17,12 +17,11 @@ _REPUBLISHES = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a stage: a commit of rows, of a receipt alone, or nothing to do."""
+    """What became of a stage: a commit of rows or of a receipt alone, or nothing to do (None)."""
 
     receipt: Receipt
     published: Published | None
     only_receipt: bool = False
-    by_another: bool = False
 
 
 def publish(
@@ -43,7 +42,7 @@ def publish(
     for _ in range(_REPUBLISHES):
         current = state.receipt
         if current and current.run_key == run.key and state.untouched:
-            return Verdict(current, None, by_another=True)
+            return Verdict(current, None)
         keep_files = _same_contents(state, staged)
         receipt = _receipt(run, staged, state, keep_files, published_at)
         try:

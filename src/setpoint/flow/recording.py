@@ -87,9 +87,7 @@ class Recording:
 
     def receipt(self, target: str, published: Published) -> None:
         pair = (published.receipt, published.commit_version)
-        self._tell(
-            lambda ledger: remember(self._world, target, published.table_id, [pair])
-        )
+        self._tell(lambda ledger: remember(self._world, target, published.table_id, [pair]))
 
     def _tell(self, call: Callable[[Ledger], None]) -> None:
         if self._ledger is None:

@@ -20,9 +20,7 @@ class RetryPolicy:
     first_wait: float = 1.0
     longest_wait: float = 60.0
 
-    def call(
-        self, attempt: Callable[[int], T], on_retry: Callable[[int, Exception], None]
-    ) -> T:
+    def call(self, attempt: Callable[[int], T], on_retry: Callable[[int, Exception], None]) -> T:
         """Call `attempt(number)` until it succeeds or fails for good."""
         import stamina
 

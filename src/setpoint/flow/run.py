@@ -11,11 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from setpoint.errors import (
-    RefusedError,
-    SetpointError,
-    UnknownCommitError,
-)
+from setpoint.errors import RefusedError, SetpointError, UnknownCommitError
 from setpoint.flow import steps
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.plan import Bound, plan
@@ -24,6 +20,7 @@ from setpoint.flow.recording import Recording, attempt_record, recall_from
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
+from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult, NotNull, RowCount, RowCountChange, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.window import Window
@@ -130,6 +127,8 @@ def _follow(
                         reach("read", try_number)
                         frame = evaluate(run, inputs)
                         staged = target.stage(frame, run, attempt, run.pipeline.audits)
+                        if run.by_contents:
+                            run = run.of_contents(staged.contents, attempt)
                         reach("staged", try_number)
                     case steps.Audit():
                         assert staged is not None
@@ -149,7 +148,8 @@ def _follow(
                         )
                         reach("committed", try_number)
                     case steps.Record():
-                        assert verdict is not None and staged is not None
+                        assert staged is not None
+                        assert verdict is not None
                         reach("published", try_number)
                         _record(bound, recording, verdict, staged)
                     case steps.Unchanged():
@@ -158,8 +158,8 @@ def _follow(
     return Outcome(
         pipeline=run.pipeline.name,
         window=run.window.id,
-        state="unchanged" if verdict.by_another else "published",
-        reason="published by another attempt meanwhile" if verdict.by_another else current.reason,
+        state="unchanged" if verdict.published is None else "published",
+        reason=_reason(current, verdict),
         attempt=attempt,
         receipt=verdict.receipt,
         only_receipt=verdict.only_receipt,
@@ -167,9 +167,7 @@ def _follow(
     )
 
 
-def _audit(
-    bound: Bound, session: Any, current: Plan, staged: Staged
-) -> tuple[AuditResult, ...]:
+def _audit(bound: Bound, session: Any, current: Plan, staged: Staged) -> tuple[AuditResult, ...]:
     """All verdicts, in the order of the definition; row-level ones were counted while staging."""
     run = current.run
     audits = run.pipeline.audits
@@ -207,7 +205,9 @@ def _row_detail(audit: Any, count: int) -> str:
 def _row_count(audit: RowCount, staged: Staged) -> AuditResult:
     low, high = audit.min, audit.max
     fits = (low is None or staged.rows >= low) and (high is None or staged.rows <= high)
-    detail = f"{staged.rows:,} rows, expected {low or 0:,} to {'any' if high is None else f'{high:,}'}"
+    detail = (
+        f"{staged.rows:,} rows, expected {low or 0:,} to {'any' if high is None else f'{high:,}'}"
+    )
     return AuditResult(audit.name, audit.severity, fits, 0, staged.rows, detail)
 
 
@@ -232,9 +232,16 @@ def _record(bound: Bound, recording: Recording, verdict: Verdict, staged: Staged
         bound.target.tidy_stage(staged)
     if verdict.published is not None:
         recording.receipt(bound.target.uri, verdict.published)
-    recording.finish(
-        "unchanged" if verdict.by_another else "published", receipt=verdict.receipt
-    )
+    state: AttemptState = "unchanged" if verdict.published is None else "published"
+    recording.finish(state, receipt=verdict.receipt)
+
+
+def _reason(current: Plan, verdict: Verdict) -> str:
+    if verdict.published is not None:
+        return current.reason
+    if current.run.by_contents:
+        return "the window already holds these rows"
+    return "published by another attempt meanwhile"
 
 
 def _settle(
@@ -268,11 +275,8 @@ def _settle(
 
 
 def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
-    return plan_windows(
-        bound, [first.run.window], world, parameters=first.run.parameters
-    )[0]
+    return plan_windows(bound, [first.run.window], world, parameters=first.run.parameters)[0]
 
 
 def _first_part(error: Exception) -> str:
     return f"{error.code} {error.what}" if isinstance(error, SetpointError) else str(error)
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
@@ -80,7 +79,7 @@ class Record:
         return "the ledger keeps the attempt, its steps and the receipt"
 
 
-Step = Union[Unchanged, Read, Stage, Audit, Publish, Record]
+Step = Unchanged | Read | Stage | Audit | Publish | Record
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Any, Literal, cast
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 
@@ -101,8 +101,7 @@ class Custom:
         return getattr(self.function, "__name__", "audit")
 
 
-RowAudit = Union[NotNull, Accepted, InRange, Sql]
-Audit = Union[NotNull, Accepted, InRange, Unique, RowCount, RowCountChange, Sql, Custom]
+Audit = NotNull | Accepted | InRange | Unique | RowCount | RowCountChange | Sql | Custom
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,9 @@ def accepted(column: str, values: Sequence[Any], *, severity: Severity = "fail")
     return Accepted(_columns("accepted", (column,))[0], allowed, _severity(severity))
 
 
-def in_range(column: str, min: Any = None, max: Any = None, *, severity: Severity = "fail") -> InRange:
+def in_range(
+    column: str, min: Any = None, max: Any = None, *, severity: Severity = "fail"
+) -> InRange:
     """The column's values lie between min and max, both included; a null passes, NaN does not."""
     if min is None and max is None:
         raise _invalid(f"in_range({column!r}) needs min=, max= or both")
@@ -157,7 +158,9 @@ def unique(*columns: str, severity: Severity = "fail") -> Unique:
     return Unique(_columns("unique", columns), _severity(severity))
 
 
-def row_count(min: int | None = None, max: int | None = None, *, severity: Severity = "fail") -> RowCount:
+def row_count(
+    min: int | None = None, max: int | None = None, *, severity: Severity = "fail"
+) -> RowCount:
     """The window holds at least min and at most max rows."""
     if min is None and max is None:
         raise _invalid("row_count() needs min=, max= or both")
@@ -210,8 +213,8 @@ def _columns(audit: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _severity(severity: str) -> Severity:
-    if severity == "fail" or severity == "warn":
-        return severity
+    if severity in ("fail", "warn"):
+        return cast(Severity, severity)
     raise _invalid(f'severity={severity!r:.40} is neither "fail" nor "warn"')
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
 
 def digest(*parts: str) -> str:
     """A short stable hash of texts; the parts cannot run into each other."""
@@ -92,10 +94,10 @@ def _value(name: str, value: Any, seen: set[int]) -> Iterator[str]:
         if _is_project_file(value.__code__.co_filename):
             yield from _reachable(value, seen)
     elif inspect.isclass(value):
-        if _is_project_file(getattr(sys.modules.get(value.__module__), "__file__", None)):
-            if id(value) not in seen:
-                seen.add(id(value))
-                yield f"{name}={_source(value)}"
+        file = getattr(sys.modules.get(value.__module__), "__file__", None)
+        if _is_project_file(file) and id(value) not in seen:
+            seen.add(id(value))
+            yield f"{name}={_source(value)}"
     elif callable(value) and hasattr(value, "function"):
         yield from _reachable(value.function, seen)
     else:
@@ -143,9 +145,8 @@ def _normalised(source: str) -> str:
             node.decorator_list = []
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             node.args.defaults, node.args.kw_defaults = [], [None] * len(node.args.kwonlyargs)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
 
 

@@ -120,7 +120,7 @@ def pipeline(
 
     def decorate(function: Callable[..., Any]) -> Pipeline:
         grain = Grain.parse(every)
-        chosen = name or getattr(function, "__name__", "")
+        chosen = str(name or getattr(function, "__name__", ""))
         if not _NAME.fullmatch(chosen):
             raise _definition_error(
                 f"{chosen!r:.80} is not a pipeline name",
@@ -188,9 +188,7 @@ def refuse_coarse_partition(pipeline: Pipeline, column: str, unit: Grain) -> Non
     )
 
 
-def _arguments(
-    name: str, function: Callable[..., Any]
-) -> tuple[dict[str, Source], dict[str, Any]]:
+def _arguments(name: str, function: Callable[..., Any]) -> tuple[dict[str, Source], dict[str, Any]]:
     arguments = list(inspect.signature(function).parameters.values())
     if not arguments or arguments[0].default is not inspect.Parameter.empty:
         raise _definition_error(
@@ -215,7 +213,7 @@ def _arguments(
     return sources, parameters
 
 
-def _definition_error(what: str, next: str) -> DefinitionError:  # noqa: A002
+def _definition_error(what: str, next: str) -> DefinitionError:
     return DefinitionError("SP-D01", f"{what}.", state=NOTHING_STARTED, next=next)
 
 

@@ -1,9 +1,9 @@
-"""A run: the statement "this window of this pipeline is the result of this code on these inputs"."""
+"""A run: the statement "this window is the result of this code on these inputs"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from setpoint.model.fingerprint import run_key
@@ -33,6 +33,8 @@ class Run:
     inputs: Mapping[str, Pinned]
     code: str
     definition: Mapping[str, object]
+    by_contents: bool = False
+    """The run is identified by the rows themselves: a frame was handed over, not code."""
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,3 +53,8 @@ class Run:
     def label(self) -> str:
         """The run as people write it: pipeline[window]."""
         return f"{self.pipeline.name}[{self.window.id}]"
+
+    def of_contents(self, contents: str | None, attempt: str) -> Run:
+        """The run as identified by its rows; without a fingerprint no two runs are the same."""
+        fingerprint = contents if contents is not None else f"attempt {attempt}"
+        return replace(self, inputs={"frame": Pinned(None, fingerprint)})

@@ -55,7 +55,7 @@ class SliceRule:
         return cls(column, cast(ColumnKind, kind))
 
     def only_value(self, window: Window) -> str | None:
-        """The one value all rows of the window share, as Delta spells it; None if many may occur."""
+        """The one value that all rows of the window share, as Delta spells it, or None."""
         if self.kind == "date" and str(window.grain) == "day":
             return window.day.isoformat()
         if self.kind in ("string", "integer", "long"):

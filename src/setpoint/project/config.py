@@ -97,7 +97,8 @@ def _read(file: Path) -> Config:
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        body: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+        return body
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise _invalid(file, str(error)) from error
 

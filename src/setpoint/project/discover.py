@@ -68,7 +68,9 @@ def _files(config: Config) -> Iterator[Path]:
         elif place.is_file():
             candidates = [place]
         else:
-            candidates = sorted(config.root.glob(pattern)) if not Path(pattern).is_absolute() else []
+            candidates = (
+                sorted(config.root.glob(pattern)) if not Path(pattern).is_absolute() else []
+            )
         for file in candidates:
             if file.suffix == ".py" and file.name != "__init__.py" and file not in seen:
                 seen.add(file)
@@ -96,7 +98,9 @@ def _load(file: Path, root: Path) -> ModuleType:
         raise
     except Exception as error:
         del sys.modules[name]
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+        lines = [
+            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)
+        ]
         line = f" at line {lines[-1]}" if lines else ""
         raise _unloadable(file, f"{type(error).__name__}{line}: {error}") from error
     return module

@@ -78,20 +78,18 @@ class Project:
             self._warn(f"{error} The run goes on without it.")
             return None
 
-    def world(self, *, resolved_default: bool = False) -> World:
+    def world(self, *, resolved_default: bool = False, with_ledger: bool = True) -> World:
         """The dependencies of a run."""
         from setpoint.spark.engine import SparkEngine
 
         return World(
             engine=SparkEngine(self.sessions),
-            ledger=self.ledger(),
+            ledger=self.ledger() if with_ledger else None,
             now=edge.utc_now,
             new_attempt_id=edge.new_attempt_id,
             identity=edge.process_identity(),
             faults=Faults.from_environment(os.environ),
-            retry=RetryPolicy(
-                self.config.tries, self.config.first_wait, self.config.longest_wait
-            ),
+            retry=RetryPolicy(self.config.tries, self.config.first_wait, self.config.longest_wait),
             tell=self._tell,
             warn=self._warn,
             trigger=self._trigger,
@@ -161,6 +159,4 @@ def _converted(name: str, text: str, default: Any) -> Any:
 
 
 def _bad_parameter(what: str) -> SetpointError:
-    return UsageError(
-        "SP-C06", f"{what}.", state=NOTHING_STARTED, next="Write --param name=value."
-    )
+    return UsageError("SP-C06", f"{what}.", state=NOTHING_STARTED, next="Write --param name=value.")

@@ -81,13 +81,13 @@ class Sessions:
                     connectors |= self._connectors
                     self._stop_own()
                 else:
-                    _require(self._own, connectors)
+                    require_connectors(self._own, connectors)
                     return self._own
             elif (active := active_session()) is not None:
                 if self._checked is not active:
                     engine_check(active)
                     self._checked = active
-                _require(active, connectors)
+                require_connectors(active, connectors)
                 return active
             self._own = self._make(connectors)
             self._connectors = connectors
@@ -105,7 +105,7 @@ class Sessions:
         if remote:
             spark = _connect(remote, settings.conf)
             engine_check(spark)
-            _require(spark, connectors)
+            require_connectors(spark, connectors)
             return spark
         return _start(settings, connectors)
 
@@ -229,7 +229,8 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
         raise _not_started(f"at {remote}", error) from error
 
 
-def _require(spark: SparkSession, connectors: frozenset[str]) -> None:
+def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
+    """Refuse a session that lacks a connector; a running session cannot take one up."""
     for name in sorted(connectors):
         if not _has_connector(spark, name):
             raise UsageError(

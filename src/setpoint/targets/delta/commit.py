@@ -81,7 +81,7 @@ def commit_files(
     _guarded(
         run,
         lambda: table.create_write_transaction(
-            adds,
+            list(adds),
             "overwrite",
             schema,
             list(snapshot.partition_columns),

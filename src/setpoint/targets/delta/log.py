@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,9 @@ class Snapshot:
     def files(self) -> tuple[DataFile, ...]:
         """Every live file, with the statistics that the log holds."""
         actions = self.table.get_add_actions(flatten=True)
-        columns = {name: actions[name].to_pylist() for name in actions.column_names}
+        columns: dict[str, list[Any]] = {
+            name: list(actions[name].to_pylist()) for name in actions.column_names
+        }
         paths = columns["path"]
         partition = _prefixed(columns, "partition.")
         least, most = _prefixed(columns, "min."), _prefixed(columns, "max.")
@@ -149,13 +151,12 @@ def _unreadable(
 ) -> TransientError | PermanentError:
     return kind(
         "SP-T01",
-        f"The Delta table at {storage.uri} could not be opened: "
-        f"{str(error).splitlines()[0][:300]}",
+        f"The Delta table at {storage.uri} could not be opened: {str(error).splitlines()[0][:300]}",
         next="Check the path, the credentials and the table, then run again.",
     )
 
 
-def _prefixed(columns: dict[str, Sequence[Any]], prefix: str) -> dict[str, Sequence[Any]]:
+def _prefixed(columns: dict[str, list[Any]], prefix: str) -> dict[str, list[Any]]:
     return {
         name[len(prefix) :]: values for name, values in columns.items() if name.startswith(prefix)
     }

@@ -40,8 +40,11 @@ def fit(
     names = [item["name"] for item in returned]
     for column in dict.fromkeys((*partition_by, slice_column)):
         if column not in names:
-            raise _misfit(label, f"{column}, the column that says which window a row belongs to, "
-                          f"is not among them ({', '.join(names)})")
+            raise _misfit(
+                label,
+                f"{column}, the column that says which window a row belongs to, "
+                f"is not among them ({', '.join(names)})",
+            )
     if len(names) == len(partition_by):
         raise _misfit(label, "all of them are partition columns, and a table needs one that is not")
     if snapshot is None:
@@ -88,7 +91,9 @@ def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
     for item in returned:
         name = item["name"]
         if name.lower() in seen:
-            raise _misfit(label, f"the name {name} occurs twice (case does not count)", code="SP-O05")
+            raise _misfit(
+                label, f"the name {name} occurs twice (case does not count)", code="SP-O05"
+            )
         seen.add(name.lower())
         if not name or _FORBIDDEN_IN_NAMES.search(name):
             raise _misfit(
@@ -109,7 +114,7 @@ def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
 def _misfit(
     label: str,
     what: str,
-    next: str = "Correct the pipeline or the target, then run again.",  # noqa: A002
+    next: str = "Correct the pipeline or the target, then run again.",
     *,
     code: str = "SP-O03",
 ) -> RefusedError:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.errors import PermanentError, RefusedError
-from setpoint.model.ports import Staged
 from setpoint.model.audit import Audit, rides_along
+from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule, typed
 from setpoint.spark import audits as spark_audits
@@ -190,9 +190,7 @@ def _delta_spelling(kind: str, text: str) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _outside(
-    frame: DataFrame, run: Run, rule: SliceRule, count: int, rows: int
-) -> RefusedError:
+def _outside(frame: DataFrame, run: Run, rule: SliceRule, count: int, rows: int) -> RefusedError:
     predicate = rule.predicate(run.window)
     strays = spark_audits.sample(frame.where(spark_stage.is_not_true(predicate)))
     example = f" For example: {strays[0]}." if strays else ""

@@ -48,11 +48,8 @@ class Storage:
     def spark_path(self, relative: str = "") -> str:
         """The place as Spark spells it."""
         scheme, separator, rest = self.uri.partition("://")
-        if separator:
-            root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
-        else:
-            # A bare path, so that blanks, '%' and '#' in folder names are taken literally.
-            root = self.uri
+        # A local path stays bare, so that blanks, '%' and '#' in it are taken literally.
+        root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else self.uri
         return f"{root}/{relative}" if relative else root
 
     def files(self, folder: str) -> list[StoredFile]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, RefusedError, TransientError
-from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState, unseal
 from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
@@ -284,9 +284,7 @@ class DeltaTarget:
         return open_snapshot(self._storage)
 
     def _mechanism(self, snapshot: Snapshot | None = None) -> Mechanism:
-        return choose(
-            snapshot or self._snapshot(), self._column(), self._spec.partition_by
-        )
+        return choose(snapshot or self._snapshot(), self._column(), self._spec.partition_by)
 
     def _column(self) -> str:
         column = self._spec.slice_column
@@ -310,9 +308,7 @@ class DeltaTarget:
                     next="Correct partition_by or time of the pipeline's target.",
                 )
             kind = field.kind
-        return SliceRule.of(
-            column, str(kind), self._pipeline.every, self._pipeline.timezone
-        )
+        return SliceRule.of(column, str(kind), self._pipeline.every, self._pipeline.timezone)
 
     def _slices(
         self, snapshot: Snapshot, windows: Sequence[Window]
@@ -326,9 +322,7 @@ class DeltaTarget:
             rows[window] = None if file.rows is None or known is None else known + file.rows
         return paths, rows
 
-    def _owned(
-        self, snapshot: Snapshot, windows: Sequence[Window]
-    ) -> Iterable[tuple[Window, Any]]:
+    def _owned(self, snapshot: Snapshot, windows: Sequence[Window]) -> Iterable[tuple[Window, Any]]:
         rule = self._rule(snapshot)
         if rule.column in snapshot.partition_columns:
             owner = rule.index(windows)

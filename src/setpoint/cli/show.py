@@ -1,0 +1,152 @@
+"""`setpoint show`: everything that is known about one window."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from setpoint import edge
+from setpoint.cli.output import Output
+from setpoint.cli.selection import open_project
+from setpoint.flow.recording import recall_from
+from setpoint.ledger import AttemptRecord, Ledger
+from setpoint.model.ranges import parse_windows
+from setpoint.model.receipt import SliceState
+from setpoint.model.window import Window
+from setpoint.project.discover import pipeline_named
+
+_ATTEMPTS = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pipeline", help="a pipeline's name, or file.py:name")
+    parser.add_argument("--window", metavar="ID", help="default: the latest complete window")
+
+
+def execute(options: argparse.Namespace, output: Output) -> int:
+    with open_project(options, output) as project:
+        pipeline = pipeline_named(project.config, options.pipeline)
+        if options.window:
+            windows = parse_windows(options.window, pipeline.every, pipeline.timezone)
+        else:
+            latest = Window.latest_complete(edge.utc_now(), pipeline.every, pipeline.timezone)
+            windows = (latest,)
+        bound = project.bind(pipeline)
+        world = project.world()
+        recall = recall_from(world, bound.target.uri, pipeline.name)
+        states = bound.target.inspect(windows, recall)
+        shown = [
+            {
+                "pipeline": pipeline.name,
+                "window": window.id,
+                "start": window.start.isoformat(),
+                "end": window.end.isoformat(),
+                "target": bound.target.uri,
+                **_state(states[window]),
+                "attempts": _attempts(world.ledger, pipeline.name, window.id),
+            }
+            for window in windows
+        ]
+    lines = [line for item in shown for line in _lines(item, output)]
+    output.answer(shown[0] if len(shown) == 1 else shown, lines)
+    return 0
+
+
+def _state(state: SliceState) -> dict[str, Any]:
+    return {
+        "generation": state.generation,
+        "untouched": state.untouched,
+        "rows_now": state.rows,
+        "commit_version": state.commit_version,
+        "receipt": state.receipt.as_dict() if state.receipt else None,
+    }
+
+
+def _attempts(ledger: Ledger | None, pipeline: str, window: str) -> list[dict[str, Any]]:
+    if ledger is None:
+        return []
+    return [
+        {
+            "attempt": attempt.attempt_id,
+            "state": attempt.state,
+            "try": attempt.try_number,
+            "started_at": attempt.started_at.isoformat(timespec="seconds"),
+            "seconds": _seconds(attempt),
+            "host": attempt.host,
+            "pid": attempt.pid,
+            "window_from_clock": attempt.resolved_default,
+            "error": attempt.error_text,
+            "stage": f"{attempt.target}/{attempt.stage}" if attempt.stage else None,
+            "steps": [
+                {"step": step.name, "seconds": round(step.seconds, 3)}
+                for step in ledger.steps(attempt.attempt_id)
+            ],
+            "audits": [
+                {
+                    "audit": audit.name,
+                    "severity": audit.severity,
+                    "passed": audit.passed,
+                    "violations": audit.violations,
+                    "rows": audit.rows,
+                    "detail": audit.detail,
+                    "sample": json.loads(audit.sample),
+                }
+                for audit in ledger.audits(attempt.attempt_id)
+            ],
+        }
+        for attempt in ledger.attempts(pipeline, windows=[window], limit=_ATTEMPTS)
+    ]
+
+
+def _seconds(attempt: AttemptRecord) -> float | None:
+    if attempt.finished_at is None:
+        return None
+    return round((attempt.finished_at - attempt.started_at).total_seconds(), 3)
+
+
+def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
+    yield output.paint(f"{item['pipeline']}[{item['window']}]", "bold")
+    yield f"  window     {item['start']} to {item['end']}, end excluded"
+    yield f"  target     {item['target']}"
+    receipt = item["receipt"]
+    if receipt is None:
+        told = "published, details unknown" if item["generation"] else "never published"
+        yield f"  state      {told}"
+    else:
+        slice_text = "untouched since" if item["untouched"] else "changed by somebody else since"
+        yield (
+            f"  published  generation {receipt['generation']}, {receipt['rows']:,} rows, "
+            f"{receipt['published_at']}, {slice_text}"
+        )
+        yield f"  commit     version {item['commit_version']} by attempt {receipt['attempt']}"
+        yield f"  run key    {receipt['run_key']}"
+        yield f"  contents   {receipt['contents']}"
+        for name, pinned in receipt["inputs"].items():
+            yield f"  input      {name} at version {pinned.get('version')}"
+        for name, value in receipt["parameters"].items():
+            yield f"  parameter  {name} = {value}"
+    for attempt in item["attempts"]:
+        yield from _attempt_lines(attempt, output)
+
+
+def _attempt_lines(attempt: dict[str, Any], output: Output) -> Iterator[str]:
+    colour = {"published": "green", "unchanged": "dim"}.get(attempt["state"], "red")
+    duration = "" if attempt["seconds"] is None else f", {attempt['seconds']:.1f} s"
+    yield (
+        f"  attempt    {attempt['attempt']}  {output.paint(attempt['state'], colour)}  "
+        f"{attempt['started_at']}{duration}, {attempt['host']} pid {attempt['pid']}"
+    )
+    if attempt["steps"]:
+        steps = "  ".join(f"{step['step']} {step['seconds']:.2f} s" for step in attempt["steps"])
+        yield f"             {steps}"
+    for audit in attempt["audits"]:
+        if not audit["passed"]:
+            yield f"             {audit['severity']}: {audit['audit']}: {audit['detail']}"
+            for row in audit["sample"]:
+                yield f"               {row}"
+    if attempt["error"]:
+        yield f"             {attempt['error']}"
+    if attempt["stage"] and attempt["state"] in ("refused", "failed", "crashed", "running"):
+        yield f"             staged at {attempt['stage']}"

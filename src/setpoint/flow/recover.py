@@ -1,0 +1,122 @@
+"""Recovery: settle what is open by reading the target, and list what crashes left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from setpoint.flow.plan import Bound
+from setpoint.flow.recording import remember
+from setpoint.flow.world import World
+from setpoint.ledger import AttemptRecord
+from setpoint.model.ports import Leftover
+from setpoint.model.window import Window
+
+IsAlive = Callable[[str, int, str], "bool | None"]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """An open attempt and what the target says about it."""
+
+    attempt: AttemptRecord
+    verdict: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Remains:
+    """Staged files that were never published, and whether they may be removed."""
+
+    target: str
+    leftover: Leftover
+    removable: bool
+    reason: str
+
+
+def settle(bound: Bound, world: World, is_alive: IsAlive) -> list[Settled]:
+    """Close every open attempt of a pipeline whose process is gone."""
+    if world.ledger is None:
+        return []
+    found = []
+    for attempt in world.ledger.open_attempts():
+        if attempt.pipeline != bound.pipeline.name:
+            continue
+        alive = is_alive(attempt.host, attempt.pid, attempt.process_started)
+        if alive:
+            found.append(Settled(attempt, "running", f"process {attempt.pid} is at work"))
+            continue
+        found.append(_settle_one(bound, world, attempt, alive))
+    return found
+
+
+def _settle_one(bound: Bound, world: World, attempt: AttemptRecord, alive: bool | None) -> Settled:
+    pipeline = bound.pipeline
+    window = Window.parse(attempt.window_id, every=pipeline.every, timezone=pipeline.timezone)
+    landed = bound.target.landed(window, attempt.attempt_id)
+    assert world.ledger is not None
+    if landed is not None:
+        remember(
+            world, bound.target.uri, landed.table_id, [(landed.receipt, landed.commit_version)]
+        )
+        world.ledger.finish(
+            attempt.attempt_id,
+            state="published",
+            finished_at=world.now(),
+            generation=landed.receipt.generation,
+            rows=landed.receipt.rows,
+        )
+        detail = f"the target has its receipt, generation {landed.receipt.generation}"
+        return Settled(attempt, "published", detail)
+    if alive is None:
+        return Settled(
+            attempt, "open", f"it runs on {attempt.host}, which cannot be asked from here"
+        )
+    last = world.ledger.steps(attempt.attempt_id)
+    where = f"after the step {last[-1].name}" if last else "before its first step"
+    world.ledger.finish(
+        attempt.attempt_id,
+        state="crashed",
+        finished_at=world.now(),
+        error_text=f"The process ended {where}; the target has no receipt of it.",
+    )
+    return Settled(attempt, "crashed", f"ended {where}; the target has no receipt of it")
+
+
+def remains(
+    bound: Bound, world: World, settled: Sequence[Settled], *, older_than: timedelta
+) -> list[Remains]:
+    """What crashed and refused attempts left staged below the target."""
+    at_work = {item.attempt.attempt_id for item in settled if item.verdict in ("running", "open")}
+    ended = _ended_attempts(world, bound.pipeline.name)
+    found = []
+    for leftover in bound.target.leftovers():
+        if leftover.pipeline != bound.pipeline.name:
+            continue
+        age = world.now() - datetime.fromtimestamp(leftover.modified_ms / 1000, timezone.utc)
+        if leftover.attempt in at_work:
+            verdict, reason = False, "its attempt is still open"
+        elif leftover.attempt in ended:
+            verdict, reason = True, f"its attempt ended: {ended[leftover.attempt]}"
+        elif age >= older_than:
+            verdict, reason = True, f"{_age(age)} old and unknown to the ledger"
+        else:
+            verdict, reason = False, f"only {_age(age)} old; another machine may be at work"
+        found.append(Remains(bound.target.uri, leftover, verdict, reason))
+    return found
+
+
+def _ended_attempts(world: World, pipeline: str) -> dict[str, str]:
+    if world.ledger is None:
+        return {}
+    return {
+        attempt.attempt_id: attempt.state
+        for attempt in world.ledger.attempts(pipeline, limit=None)
+        if not attempt.is_open
+    }
+
+
+def _age(age: timedelta) -> str:
+    hours = age.total_seconds() / 3600
+    return f"{hours / 24:.1f} days" if hours >= 48 else f"{max(hours, 0):.1f} hours"

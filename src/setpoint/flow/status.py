@@ -1,0 +1,150 @@
+"""Status: what each window of a pipeline is like now, by the target's own word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from setpoint.errors import SetpointError
+from setpoint.flow.plan import Bound, why
+from setpoint.flow.recording import recall_from
+from setpoint.flow.run import plan_windows
+from setpoint.flow.steps import Plan
+from setpoint.flow.world import World
+from setpoint.ledger import AttemptRecord, LedgerError
+from setpoint.model.ranges import windows_between
+from setpoint.model.receipt import SliceState
+from setpoint.model.window import Window
+
+WindowState = Literal["done", "missing", "failed", "stale", "touched", "unknown"]
+
+STATES: dict[WindowState, str] = {
+    "done": "holds what the code and the inputs of now would give",
+    "missing": "was never published",
+    "failed": "was never published, and the last attempt failed",
+    "stale": "is published, but the code, the parameters or the inputs have changed since",
+    "touched": "is published, but somebody else changed its slice since",
+    "unknown": "is published, but the receipt is gone from the target's log",
+}
+
+
+@dataclass(frozen=True)
+class WindowStatus:
+    """One window and why it is in its state."""
+
+    window: Window
+    state: WindowState
+    reason: str
+    generation: int
+    rows: int | None
+    last_attempt: AttemptRecord | None
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """All windows from the pipeline's start, or its first publish, to the latest complete one."""
+
+    pipeline: str
+    every: str
+    target: str
+    windows: tuple[WindowStatus, ...]
+    problem: SetpointError | None = None
+
+    def count(self, state: WindowState) -> int:
+        return sum(item.state == state for item in self.windows)
+
+    def ranges(self, state: WindowState) -> list[tuple[Window, Window, int]]:
+        """Neighbouring windows of one state, as first, last and number."""
+        found: list[tuple[Window, Window, int]] = []
+        previous: WindowStatus | None = None
+        for item in self.windows:
+            if item.state == state:
+                if previous is not None and previous.state == state:
+                    first, _, number = found[-1]
+                    found[-1] = (first, item.window, number + 1)
+                else:
+                    found.append((item.window, item.window, 1))
+            previous = item
+        return found
+
+
+def status(bound: Bound, world: World, now: datetime) -> PipelineStatus:
+    """The status of one pipeline, without Spark."""
+    pipeline = bound.pipeline
+    attempts = _latest_attempts(world, pipeline.name)
+    windows = _expected(bound, attempts, now)
+    problem: SetpointError | None = None
+    plans: dict[Window, Plan] = {}
+    states: dict[Window, SliceState] = {}
+    try:
+        planned = plan_windows(bound, windows, world, parameters=pipeline.parameters)
+        plans = {plan.run.window: plan for plan in planned}
+        states = {plan.run.window: plan.state for plan in planned}
+    except SetpointError as error:
+        # The inputs cannot be looked at; what is published is known all the same.
+        problem = error
+        recall = recall_from(world, bound.target.uri, pipeline.name)
+        states = dict(bound.target.inspect(windows, recall))
+    return PipelineStatus(
+        pipeline=pipeline.name,
+        every=str(pipeline.every),
+        target=bound.target.uri,
+        windows=tuple(
+            _one(window, states[window], plans.get(window), attempts.get(window.id))
+            for window in windows
+        ),
+        problem=problem,
+    )
+
+
+def _one(
+    window: Window, state: SliceState, plan: Plan | None, attempt: AttemptRecord | None
+) -> WindowStatus:
+    rows = state.receipt.rows if state.receipt else state.rows
+    kind, reason = _kind(state, plan, attempt)
+    return WindowStatus(window, kind, reason, state.generation, rows, attempt)
+
+
+def _kind(
+    state: SliceState, plan: Plan | None, attempt: AttemptRecord | None
+) -> tuple[WindowState, str]:
+    if not state.published:
+        if attempt is not None and attempt.state in ("failed", "refused", "crashed", "unknown"):
+            return "failed", attempt.error_text or attempt.state
+        return "missing", "never published"
+    if state.receipt is None:
+        return "unknown", "published, details unknown"
+    if not state.untouched:
+        return "touched", "somebody else changed the slice"
+    reason = why(plan.run, state) if plan is not None else None
+    return ("stale", reason) if reason else ("done", "")
+
+
+def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -> Sequence[Window]:
+    """The windows that should exist: from the stated start, or the first known, until now."""
+    pipeline = bound.pipeline
+    known = []
+    for text in {*bound.target.published_windows(), *attempts}:
+        try:
+            known.append(Window.parse(text, every=pipeline.every, timezone=pipeline.timezone))
+        except SetpointError:
+            continue  # a window of the time before the grain or the zone was changed
+    latest = Window.latest_complete(now, pipeline.every, pipeline.timezone)
+    if pipeline.start is not None:
+        known.append(pipeline.start)
+    if not known:
+        return ()
+    first, last = min(known), max([latest, *(w for w in known if w != pipeline.start)])
+    return windows_between(first, last) if first <= last else ()
+
+
+def _latest_attempts(world: World, pipeline: str) -> dict[str, AttemptRecord]:
+    if world.ledger is None:
+        return {}
+    try:
+        return dict(world.ledger.latest_attempts(pipeline))
+    except LedgerError as error:
+        world.warn(str(error))
+        return {}
