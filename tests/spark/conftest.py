@@ -1,0 +1,162 @@
+"""A laboratory for runs: real pipelines on the suite's session, real tables, a real ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from setpoint import Outcome, Pipeline, delta, pipeline
+from setpoint.flow.faults import Faults
+from setpoint.flow.plan import Bound
+from setpoint.flow.retry import RetryPolicy
+from setpoint.flow.run import plan_windows, record_unchanged, run_window
+from setpoint.flow.steps import Plan
+from setpoint.model.ranges import parse_windows
+from setpoint.model.receipt import SliceState
+from setpoint.model.window import Window
+from setpoint.project.config import Config
+from setpoint.project.wiring import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+class Shelf:
+    """Rows that lie outside the code: changing them changes no fingerprint."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+
+@dataclass
+class Lab:
+    """A project folder in which tests define, run and look at pipelines."""
+
+    root: Path
+    spark: SparkSession
+    project: Project
+    told: list[str] = field(default_factory=list)
+
+    def job(
+        self,
+        rows: Rows | Shelf,
+        schema: str = "id int, amount double, d date",
+        *,
+        every: str = "day",
+        target: Any = None,
+        **definition: Any,
+    ) -> Pipeline:
+        """A pipeline called job that returns these rows for every window."""
+        spark, fixed = self.spark, rows
+
+        def job(window: Window) -> DataFrame:
+            held = fixed.rows if isinstance(fixed, Shelf) else fixed
+            return spark.createDataFrame(list(held), schema)
+
+        place = target if target is not None else delta("out", partition_by="d")
+        return pipeline(every=every, target=place, **definition)(job)
+
+    def define(
+        self, function: Callable[..., Any], *, every: str = "day", target: Any = None, **rest: Any
+    ) -> Pipeline:
+        place = target if target is not None else delta("out", partition_by="d")
+        return pipeline(every=every, target=place, **{"name": "job", **rest})(function)
+
+    def bind(self, job: Pipeline) -> Bound:
+        return self.project.bind(job)
+
+    def windows(self, job: Pipeline, text: str) -> Sequence[Window]:
+        return tuple(parse_windows(text, job.every, job.timezone))
+
+    def plan(
+        self,
+        job: Pipeline,
+        text: str,
+        *,
+        force: bool = False,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Plan:
+        given = {**job.parameters, **(parameters or {})}
+        windows = self.windows(job, text)
+        plans = plan_windows(
+            self.bind(job), windows, self.world(), parameters=given, force=force
+        )
+        assert len(plans) == 1
+        return plans[0]
+
+    def world(self, fault: str = "") -> Any:
+        faults = Faults.from_environment({"SETPOINT_FAULT": fault})
+        retry = RetryPolicy(tries=3, first_wait=0, longest_wait=0)
+        return replace(self.project.world(), faults=faults, retry=retry)
+
+    def run(
+        self,
+        job: Pipeline,
+        text: str = "2026-04-25",
+        *,
+        force: bool = False,
+        fault: str = "",
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        """Plan and run one window, as the command line does."""
+        bound, world = self.bind(job), self.world(fault)
+        given = {**job.parameters, **(parameters or {})}
+        plans = plan_windows(bound, self.windows(job, text), world, parameters=given, force=force)
+        assert len(plans) == 1
+        if plans[0].is_unchanged:
+            return record_unchanged(bound, plans, world)[0]
+        return run_window(bound, plans[0], world)
+
+    def state(self, job: Pipeline, text: str = "2026-04-25") -> SliceState:
+        (window,) = self.windows(job, text)
+        return self.bind(job).target.inspect([window])[window]
+
+    def table(self, place: str = "out") -> DeltaTable:
+        return DeltaTable(str(self.root / place))
+
+    def rows(self, place: str = "out") -> list[tuple[Any, ...]]:
+        """All rows as deltalake reads them, columns in the table's order."""
+        found = self.table(place).to_pyarrow_table()
+        names = [field.name for field in self.table(place).schema().fields]
+        rows = [tuple(item[name] for name in names) for item in found.to_pylist()]
+        return sorted(rows, key=repr)
+
+    def version(self, place: str = "out") -> int:
+        return int(self.table(place).version())
+
+    def live(self, place: str = "out") -> dict[str, str]:
+        """Every live file with the sha256 of its bytes."""
+        paths = self.table(place).file_uris()
+        return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+
+    def actions(self, version: int, place: str = "out") -> list[dict[str, Any]]:
+        """The actions of one commit, as the log holds them."""
+        file = self.root / place / "_delta_log" / f"{version:020d}.json"
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    def stages(self, place: str = "out") -> list[str]:
+        """The attempt folders that hold files."""
+        folder = self.root / place / "setpoint"
+        return sorted({str(f.parent) for f in folder.rglob("*.parquet")})
+
+
+@pytest.fixture
+def lab(project_dir: Path, spark: SparkSession) -> Iterator[Lab]:
+    told: list[str] = []
+    config = Config(root=project_dir)
+    with Project(config, tell=told.append, warn=told.append) as project:
+        yield Lab(project_dir, spark, project, told)
+
+
+@pytest.fixture
+def shelf() -> type[Shelf]:
+    return Shelf
