@@ -63,7 +63,8 @@ def plan(
             plans.append(Plan(run, state, "nothing changed", unchanged))
             continue
         mechanism = mechanism or bound.target.mechanism()
-        plans.append(Plan(run, state, reason or "", _steps(bound, run, state, mechanism)))
+        todo = _steps(bound, run, state, mechanism)
+        plans.append(Plan(run, state, reason or "", todo, forced=force))
     return plans
 
 

@@ -8,6 +8,7 @@ attempt finds out which by reading the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -94,6 +95,9 @@ def execute(bound: Bound, current: Plan, world: World, *, try_number: int = 1) -
         return _settle(bound, current, world, recording, attempt, error)
     except BaseException as error:
         recording.finish("failed", error=error)
+        if isinstance(error, Exception):
+            with suppress(SetpointError):
+                bound.target.drop_stage(bound.target.location(run, attempt))
         raise
     world.faults.reach("recorded", try_number)
     return outcome
@@ -151,7 +155,7 @@ def _follow(
                         assert staged is not None
                         assert verdict is not None
                         reach("published", try_number)
-                        _record(bound, recording, verdict, staged)
+                        _record(bound, world, recording, verdict, staged)
                     case steps.Unchanged():
                         raise AssertionError("an unchanged window has nothing to execute")
     assert verdict is not None
@@ -225,11 +229,17 @@ def _row_count_change(
     return AuditResult(audit.name, audit.severity, change <= audit.max, 0, staged.rows, detail)
 
 
-def _record(bound: Bound, recording: Recording, verdict: Verdict, staged: Staged) -> None:
-    if verdict.published is None or verdict.only_receipt:
-        bound.target.drop_stage(staged.location)
-    else:
-        bound.target.tidy_stage(staged)
+def _record(
+    bound: Bound, world: World, recording: Recording, verdict: Verdict, staged: Staged
+) -> None:
+    try:
+        if verdict.published is None or verdict.only_receipt:
+            bound.target.drop_stage(staged.location)
+        else:
+            bound.target.tidy_stage(staged)
+    except SetpointError as error:
+        # The window is right; what could not be cleared away is a matter for recover.
+        world.warn(f"{error}")
     if verdict.published is not None:
         recording.receipt(bound.target.uri, verdict.published)
     state: AttemptState = "unchanged" if verdict.published is None else "published"
@@ -275,7 +285,11 @@ def _settle(
 
 
 def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
-    return plan_windows(bound, [first.run.window], world, parameters=first.run.parameters)[0]
+    window = first.run.window
+    if first.run.by_contents:
+        return replace(first, state=bound.target.inspect([window])[window])
+    parameters = first.run.parameters
+    return plan_windows(bound, [window], world, parameters=parameters, force=first.forced)[0]
 
 
 def _first_part(error: Exception) -> str:

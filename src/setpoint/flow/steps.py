@@ -90,6 +90,7 @@ class Plan:
     state: SliceState
     reason: str
     steps: tuple[Step, ...]
+    forced: bool = False
 
     @property
     def is_unchanged(self) -> bool:

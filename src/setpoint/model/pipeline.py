@@ -14,6 +14,7 @@ from setpoint.model.audit import Audit
 from setpoint.model.fingerprint import code_fingerprint, digest
 from setpoint.model.grain import Grain
 from setpoint.model.table import Delta, Table
+from setpoint.model.wallclock import zone_of
 from setpoint.model.window import Window
 from setpoint.model.write import Overwrite, WritePattern
 
@@ -120,6 +121,7 @@ def pipeline(
 
     def decorate(function: Callable[..., Any]) -> Pipeline:
         grain = Grain.parse(every)
+        zone_of(timezone)
         chosen = str(name or getattr(function, "__name__", ""))
         if not _NAME.fullmatch(chosen):
             raise _definition_error(

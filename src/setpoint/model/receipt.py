@@ -24,6 +24,7 @@ class Receipt:
     pipeline: str
     window: str
     timezone: str
+    every: str
     run_key: str
     generation: int
     attempt: str

@@ -154,6 +154,8 @@ def _overlapping(snapshot: Snapshot, rule: SliceRule, window: Window) -> list[Da
 
 def _pinned(snapshot: Snapshot, files: Sequence[DataFile]) -> Pinned:
     names = sorted(f"{file.path} {file.size}" for file in files)
+    if snapshot.has_deletion_vectors:
+        names.append(f"version {snapshot.version}")
     rows = sum(file.rows or 0 for file in files)
     return Pinned(
         version=snapshot.version,

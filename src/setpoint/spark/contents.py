@@ -28,10 +28,12 @@ def row_hash(schema: T.StructType) -> Column:
     """A 64-bit hash of a whole row, nulls and nested values included."""
     fields = sorted(schema.fields, key=lambda field: field.name)
     parts = [_hashable(F.col(quoted(field.name)), field.dataType) for field in fields]
-    nullable = [F.col(quoted(field.name)) for field in fields if field.nullable]
+    # Every column has its place in the mask, nullable or not: a frame's idea of what can be
+    # null may change while the rows stay the same.
+    columns = [F.col(quoted(field.name)) for field in fields]
     masks = [
-        _null_mask(nullable[start : start + _MASK_WIDTH])
-        for start in range(0, len(nullable), _MASK_WIDTH)
+        _null_mask(columns[start : start + _MASK_WIDTH])
+        for start in range(0, len(columns), _MASK_WIDTH)
     ]
     return F.xxhash64(*parts, *masks)
 

@@ -51,7 +51,7 @@ def commit_files(
         _guarded(
             run,
             lambda: create_table_with_add_actions(
-                storage.uri,
+                storage.url,
                 Schema.from_json(stage.fit.schema_json),
                 adds,
                 mode="error",

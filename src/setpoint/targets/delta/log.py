@@ -61,6 +61,11 @@ class Snapshot:
         return dict(self.table.metadata().configuration)
 
     @cached_property
+    def has_deletion_vectors(self) -> bool:
+        """Rows may vanish from a file while its name stays the same."""
+        return "deletionVectors" in (self.table.protocol().reader_features or ())
+
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         body = json.loads(self.table.schema().to_json())
         return tuple(
@@ -135,9 +140,9 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        if not DeltaTable.is_deltatable(storage.uri, dict(storage.options)):
+        if not DeltaTable.is_deltatable(storage.url, dict(storage.options)):
             return None
-        return Snapshot(storage, DeltaTable(storage.uri, version, dict(storage.options)))
+        return Snapshot(storage, DeltaTable(storage.url, version, dict(storage.options)))
     except TableNotFoundError:
         return None
     except OSError as error:

@@ -65,7 +65,7 @@ def _fit_existing(
     retyped = [
         f"{name} is {_type_text(here[name]['type'])} but {_type_text(field.kind)} in the target"
         for name, field in there.items()
-        if _plain_type(here[name]["type"]) != _plain_type(field.kind)
+        if not same_type(here[name]["type"], field.kind)
     ]
     if retyped:
         raise _misfit(label, "; ".join(retyped))
@@ -170,7 +170,12 @@ def _nullable(kind: Any) -> Any:
             return kind
 
 
-def _plain_type(kind: Any) -> Any:
+def same_type(one: Any, other: Any) -> bool:
+    """Whether two types are the same but for what may be null inside."""
+    return _plain_type(one) == _plain_type(other)
+
+
+def _plain_type(kind: Any) -> str:
     return json.dumps(_nullable(kind), sort_keys=True)
 
 

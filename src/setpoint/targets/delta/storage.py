@@ -52,6 +52,11 @@ class Storage:
         root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else self.uri
         return f"{root}/{relative}" if relative else root
 
+    @property
+    def url(self) -> str:
+        """The place as a URL, so that '#' and '%' in a path are part of the path."""
+        return Path(self.uri).as_uri() if self.is_local else self.uri
+
     def files(self, folder: str) -> list[StoredFile]:
         """All files below a folder, however deep; none when it does not exist."""
         from pyarrow import fs
@@ -94,12 +99,8 @@ class Storage:
         if self.is_local:
             import shutil
 
-            place = Path(self.uri, folder)
-            shutil.rmtree(place, ignore_errors=True)
-            for parent in place.parents:
-                if parent == Path(self.uri) or not parent.is_dir() or any(parent.iterdir()):
-                    break
-                parent.rmdir()
+            # The parents stay: another attempt may be about to write below them.
+            shutil.rmtree(Path(self.uri, folder), ignore_errors=True)
             return
         filesystem = self._filesystem()
         for file in self.files(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from setpoint.model.table import Delta
 from setpoint.model.window import Window
 from setpoint.targets.delta.log import Snapshot, files_digest, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
+from setpoint.targets.delta.schema import same_type
 from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
@@ -223,6 +225,16 @@ class DeltaTarget:
         return None
 
     def drop_stage(self, location: str) -> None:
+        snapshot = self._snapshot()
+        live = snapshot.files if snapshot else ()
+        if any(file.path.startswith(f"{location}/") for file in live):
+            raise PermanentError(
+                "SP-P04",
+                f"The stage {location} holds live files of {self.uri}.",
+                why="Removing it would lose published rows.",
+                state="Nothing was removed.",
+                next="Please report this with the output of: setpoint show",
+            )
         self._storage.drop(location)
 
     def tidy_stage(self, staged: Staged) -> None:
@@ -271,9 +283,15 @@ class DeltaTarget:
 
     def _refuse_if_moved_away(self, snapshot: Snapshot, staged: Staged) -> None:
         """The table's columns may have changed since the stage was fitted to them."""
-        fitted = staged.handle.fit
-        fields = {field.name for field in snapshot.fields}
-        if fields - set(fitted.columns) or not set(fitted.columns) - set(fitted.added) <= fields:
+        fitted = json.loads(staged.handle.fit.schema_json)["fields"]
+        added = set(staged.handle.fit.added)
+        same = snapshot.partition_columns == staged.handle.partition_by and [
+            (field.name, field.nullable) for field in snapshot.fields
+        ] == [(item["name"], item["nullable"]) for item in fitted if item["name"] not in added]
+        if not same or not all(
+            same_type(field.kind, item["type"])
+            for field, item in zip(snapshot.fields, fitted, strict=False)
+        ):
             raise TransientError(
                 "SP-P01",
                 f"The columns of the table at {self.uri} changed while the rows were staged.",
@@ -353,19 +371,25 @@ class DeltaTarget:
         if not generation or found is None:
             return SliceState(generation, None, None, rows)
         receipt, version = found
-        untouched = receipt.files == files_digest(paths) or self._only_neutral(
-            snapshot, window, version
-        )
+        same_files = not snapshot.has_deletion_vectors and receipt.files == files_digest(paths)
+        untouched = same_files or self._only_neutral(snapshot, window, version)
         return SliceState(generation, receipt, untouched, rows, version)
 
     def _only_neutral(self, snapshot: Snapshot, window: Window, version: int | None) -> bool:
-        """Whether no commit since this version can have changed a row of the window."""
-        if version is None:
+        """Whether no commit since the publish looked at the table can have changed the window.
+
+        The connector may let a foreign append slip in between its look and its commit, so the
+        commits in between count too.
+        """
+        history = {int(entry["version"]): entry for entry in snapshot.table.history()}
+        if version is None or version not in history:
             return False
-        since = [entry for entry in snapshot.table.history() if int(entry["version"]) > version]
-        if len(since) != snapshot.version - version:
-            return False
-        return all(self._is_neutral(entry, window) for entry in since)
+        looked_at = history[version].get("readVersion")
+        base = looked_at if isinstance(looked_at, int) and 0 <= looked_at < version else version
+        others = [number for number in range(base + 1, snapshot.version + 1) if number != version]
+        return all(
+            number in history and self._is_neutral(history[number], window) for number in others
+        )
 
     def _is_neutral(self, entry: Mapping[str, Any], window: Window) -> bool:
         receipts = unseal(entry.get("userMetadata"))
@@ -373,6 +397,7 @@ class DeltaTarget:
             return all(
                 receipt.pipeline == self._pipeline.name
                 and receipt.timezone == window.timezone
+                and receipt.every == str(window.grain)
                 and receipt.window != window.id
                 for receipt in receipts
             )
