@@ -1,0 +1,278 @@
+"""The passes of a check over the rows: counts per key, what duplicates differ in, rows per window.
+
+Columns get names of our own before anything is grouped, so that no name of the table's can
+clash with them. Only the columns that a pass needs are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import UsageError
+from setpoint.model.grain import Grain
+from setpoint.sources.existing import READ_ONLY, ExistingTable, unreadable
+from setpoint.spark.contents import quoted, row_hash
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# Two hashes are kept per column and key to say which columns differ; beyond this, only whether.
+_MOST_COLUMNS = 40
+_INTEGER_FORMATS = {"day": "yyyyMMdd", "hour": "yyyyMMddHH", "month": "yyyyMM"}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time column as a number: stretches of `step` seconds since 1970."""
+
+    column: Column
+    step: int
+    naive: bool
+
+
+@dataclass(frozen=True)
+class KeyCount:
+    """What the keys whose earliest row lies in one stretch of time add up to."""
+
+    bucket: int | None
+    rows: int
+    keys: int
+    duplicated: int
+    surplus: int
+    null_rows: int
+    spread: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the rows that share a key compare in the other columns."""
+
+    identical_keys: int
+    identical_surplus: int
+    columns: tuple[tuple[str, int], ...]
+    worst: tuple[dict[str, Any], ...]
+
+
+def frame_of(session: SparkSession, table: ExistingTable, columns: Iterable[str]) -> DataFrame:
+    """The rows of the live files; `columns` are the ones that will be used."""
+    try:
+        if table.connectors:
+            reader = session.read.format("delta").option("versionAsOf", str(table.version))
+            return reader.load(table.storage.spark_path())
+        if table.kind == "parquet":
+            path = table.storage.spark_path(table.single_file or "")
+            reader = session.read.option("globPaths", "false")
+            if all(file.path.endswith(".parquet") for file in table.files):
+                reader = reader.option("pathGlobFilter", "*.parquet")
+            return reader.parquet(path)
+        return _live_files(session, table, set(columns) & set(table.partition_columns))
+    except Exception as error:
+        raise unreadable(table.label, error) from error
+
+
+def clock_of(frame: DataFrame, time: str, every: Grain, timezone: str) -> Clock:
+    """How a column's values are counted in stretches that never cross a window's bound."""
+    kind = frame.schema[time].dataType
+    column = F.col(quoted(time))
+    # Offsets from UTC are multiples of 15 minutes, so an hour elsewhere may start at a quarter.
+    step = 60 * gcd(every.nominal_minutes, 60 if timezone == "UTC" else 15)
+    match kind:
+        case T.DateType():
+            return Clock(F.unix_date(column).cast("long"), 86_400, naive=True)
+        case T.TimestampType():
+            return Clock(_stretches(column, step), step, naive=False)
+        case T.TimestampNTZType():
+            return Clock(_stretches(column.cast("timestamp"), step), step, naive=True)
+        case T.StringType():
+            moment = column.try_cast("timestamp_ntz").cast("timestamp")
+            return Clock(_stretches(moment, step), step, naive=True)
+        case T.IntegerType() | T.LongType() if str(every) in _INTEGER_FORMATS:
+            text = F.lit(_INTEGER_FORMATS[str(every)])
+            moment = F.try_to_timestamp(column.cast("string"), text)
+            return Clock(_stretches(moment, step), step, naive=True)
+        case _:
+            raise UsageError(
+                "SP-R02",
+                f"The column {time} is of type {kind.simpleString():.80}, which does not tell the "
+                f"{every} window of a row.",
+                state=READ_ONLY,
+                next="Give a date or timestamp column as --time.",
+            )
+
+
+def key_counts(frame: DataFrame, key: Sequence[str], clock: Clock | None) -> list[KeyCount]:
+    """Rows, distinct keys and surplus rows, per stretch of time, in one pass over the key."""
+    names = [f"k{i}" for i in range(len(key))]
+    bucket = clock.column if clock else F.lit(None).cast("long")
+    rows = frame.select(*_renamed(key, names), bucket.alias("bucket"))
+    groups = rows.groupBy(*names).agg(
+        F.count(F.lit(1)).alias("n"), F.min("bucket").alias("low"), F.max("bucket").alias("high")
+    )
+    incomplete = _any([F.col(name).isNull() for name in names])
+    duplicated = ~incomplete & (F.col("n") > 1)
+    found = groups.groupBy("low").agg(
+        F.sum("n"),
+        _sum(~incomplete, F.lit(1)),
+        _sum(duplicated, F.lit(1)),
+        _sum(duplicated, F.col("n") - 1),
+        _sum(incomplete, F.col("n")),
+        _sum(duplicated & (F.col("low") != F.col("high")), F.lit(1)),
+    )
+    return [KeyCount(*row) for row in found.collect()]
+
+
+def difference(frame: DataFrame, key: Sequence[str], examples: int) -> Difference:
+    """Whether duplicates are identical in all columns; reads the whole rows, once."""
+    names = [f"k{i}" for i in range(len(key))]
+    others = [item for item in frame.schema.fields if item.name not in key]
+    parts = [[item] for item in others] if len(others) <= _MOST_COLUMNS else [others]
+    hashes = [row_hash(T.StructType(part)).alias(f"h{i}") for i, part in enumerate(parts)]
+    flags = [f"d{i}" for i in range(len(parts))]
+    groups = (
+        frame.select(*_renamed(key, names), *hashes)
+        .where(~_any([F.col(name).isNull() for name in names]))
+        .groupBy(*names)
+        .agg(
+            F.count(F.lit(1)).alias("n"),
+            *((F.min(f"h{i}") != F.max(f"h{i}")).alias(flag) for i, flag in enumerate(flags)),
+        )
+        .where("n > 1")
+        .persist()
+    )
+    same = ~_any([F.col(flag) for flag in flags])
+    try:
+        total = groups.agg(
+            _sum(same, F.lit(1)),
+            _sum(same, F.col("n") - 1),
+            *(_sum(F.col(flag), F.lit(1)) for flag in flags),
+        ).collect()[0]
+        worst = groups.orderBy(F.desc("n"), *names).limit(examples).collect()
+    finally:
+        groups.unpersist()
+    named = len(parts) == len(others)
+    counted = [
+        (part[0].name, int(total[2 + i])) for i, part in enumerate(parts) if named and total[2 + i]
+    ]
+    return Difference(
+        identical_keys=int(total[0]),
+        identical_surplus=int(total[1]),
+        columns=tuple(sorted(counted, key=lambda pair: -pair[1])),
+        worst=tuple(
+            {
+                "key": {name: shown(row[i]) for i, name in enumerate(key)},
+                "rows": int(row["n"]),
+                "identical": not any(row[flag] for flag in flags),
+            }
+            for row in worst
+        ),
+    )
+
+
+def null_keys(frame: DataFrame, key: Sequence[str], examples: int) -> tuple[dict[str, Any], ...]:
+    """A few keys that hold a null."""
+    columns = [F.col(quoted(name)) for name in key]
+    rows = frame.select(*columns).where(_any([column.isNull() for column in columns]))
+    return tuple(
+        {"key": {name: shown(row[i]) for i, name in enumerate(key)}}
+        for row in rows.limit(examples).collect()
+    )
+
+
+def time_counts(
+    frame: DataFrame, clock: Clock, partition: Sequence[str]
+) -> list[tuple[int | None, tuple[Any, ...], int]]:
+    """Rows per stretch of time and partition: (bucket, partition values, rows)."""
+    names = [f"p{i}" for i in range(len(partition))]
+    rows = frame.select(clock.column.alias("bucket"), *_renamed(partition, names))
+    found = rows.groupBy("bucket", *names).agg(F.count(F.lit(1)).alias("n")).collect()
+    return [(row["bucket"], tuple(row[name] for name in names), row["n"]) for row in found]
+
+
+def refuse_unfit_key(frame: DataFrame, key: Sequence[str]) -> None:
+    """Maps and variants have no equality in Spark, so they cannot be part of a key."""
+    for name in key:
+        kind = frame.schema[name].dataType.simpleString()
+        if "map<" in kind or "variant" in kind:
+            raise UsageError(
+                "SP-T02",
+                f"The column {name} is of type {kind:.80}, which cannot be part of a key.",
+                why="Spark cannot tell whether two such values are equal.",
+                state=READ_ONLY,
+                next="Leave it out of --key.",
+            )
+
+
+def shown(value: Any) -> Any:
+    """A value as it stands in an example."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _live_files(session: SparkSession, table: ExistingTable, partition: set[str]) -> DataFrame:
+    """The live files of a Delta table as one scan; partition values come from the log by path."""
+    if table.snapshot is None:
+        raise TypeError("a Delta table has a snapshot")
+    schema = T.StructType.fromJson(json.loads(table.snapshot.table.schema().to_json()))
+    if not table.files:
+        return session.createDataFrame([], schema)
+    stored = [item for item in schema.fields if item.name not in table.partition_columns]
+    frame = (
+        session.read.schema(T.StructType(stored))
+        # Folder names like d=2026-04-25 must not add columns of their own.
+        .option("recursiveFileLookup", "true")
+        .option("globPaths", "false")
+        .parquet(*(table.storage.spark_path(file.path) for file in table.files))
+    )
+    if not partition:
+        return frame
+    names = [item.name for item in schema.fields if item.name in table.partition_columns]
+    kinds = T.StructType(
+        [T.StructField("file", T.StringType())]
+        + [T.StructField(f"v{i}", schema[name].dataType) for i, name in enumerate(names)]
+    )
+    values = session.createDataFrame(
+        [(file.path, *(file.partition.get(name) for name in names)) for file in table.files], kinds
+    )
+    root = table.storage.spark_path() + "/"
+    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    start = F.instr(path, F.lit(root)) + F.lit(len(root))
+    renamed = [F.col(quoted(item.name)).alias(f"c{i}") for i, item in enumerate(stored)]
+    rows = frame.select(*renamed, F.substr(path, start).alias("path"))
+    joined = rows.join(F.broadcast(values), rows["path"] == values["file"], "left")
+    lost = F.raise_error(F.concat(F.lit("a file is not in the log: "), F.col("path")))
+    position = {item.name: i for i, item in enumerate(stored)}
+    return joined.select(
+        *(
+            F.col(f"c{position[item.name]}").alias(item.name)
+            if item.name in position
+            else F.when(F.col("file").isNull(), lost.cast(item.dataType))
+            .otherwise(F.col(f"v{names.index(item.name)}"))
+            .alias(item.name)
+            for item in schema.fields
+        )
+    )
+
+
+def _stretches(moment: Column, step: int) -> Column:
+    return F.floor(F.unix_seconds(moment) / F.lit(step)).cast("long")
+
+
+def _renamed(columns: Sequence[str], names: Sequence[str]) -> list[Column]:
+    return [F.col(quoted(c)).alias(name) for c, name in zip(columns, names, strict=True)]
+
+
+def _any(conditions: Sequence[Column]) -> Column:
+    return reduce(lambda a, b: a | b, conditions, F.lit(False))
+
+
+def _sum(condition: Column, value: Column) -> Column:
+    return F.coalesce(F.sum(F.when(condition, value).otherwise(F.lit(0))), F.lit(0))
