@@ -82,7 +82,7 @@ class SetpointError(Exception):
         *,
         why: str = "",
         state: str = UNCHANGED,
-        next: str = "",  # noqa: A002 - the word users see
+        next: str = "",
     ) -> None:
         if code not in CODES:
             raise KeyError(f"{code} is not in the catalogue of error codes")

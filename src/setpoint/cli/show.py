@@ -148,5 +148,5 @@ def _attempt_lines(attempt: dict[str, Any], output: Output) -> Iterator[str]:
                 yield f"               {row}"
     if attempt["error"]:
         yield f"             {attempt['error']}"
-    if attempt["stage"] and attempt["state"] in ("refused", "failed", "crashed", "running"):
+    if attempt["stage"] and attempt["state"] in ("refused", "crashed", "unknown", "running"):
         yield f"             staged at {attempt['stage']}"

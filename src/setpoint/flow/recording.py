@@ -16,7 +16,7 @@ from setpoint.ledger import AttemptRecord, AuditRecord, Ledger, LedgerError, Ste
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Published, Recall
-from setpoint.model.receipt import Receipt
+from setpoint.model.receipt import Receipt, read_receipt
 
 
 class Recording:
@@ -153,9 +153,7 @@ def recall_from(world: World, target: str, pipeline: str) -> Recall:
         except LedgerError as error:
             world.warn(f"{error} The run goes on without it.")
             return {}
-        return {
-            key: (Receipt.from_dict(json.loads(body)), version)
-            for key, (body, version) in kept.items()
-        }
+        read = {key: (read_receipt(body), version) for key, (body, version) in kept.items()}
+        return {key: (found, version) for key, (found, version) in read.items() if found}
 
     return recall

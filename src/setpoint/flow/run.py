@@ -74,8 +74,8 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
             return replace(record_unchanged(bound, [current], world)[0], tries=number)
         return replace(execute(bound, current, world, try_number=number), tries=number)
 
-    def on_retry(number: int, error: Exception) -> None:
-        world.tell(f"{label}  try {number} failed, trying again: {_first_part(error)}")
+    def on_retry(number: int, error: BaseException, wait: float) -> None:
+        world.warn(f"{label}  try {number} failed, next in {wait:.0f} s: {_first_part(error)}")
 
     outcome = world.retry.call(one_try, on_retry)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
@@ -292,5 +292,5 @@ def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
     return plan_windows(bound, [window], world, parameters=parameters, force=first.forced)[0]
 
 
-def _first_part(error: Exception) -> str:
+def _first_part(error: BaseException) -> str:
     return f"{error.code} {error.what}" if isinstance(error, SetpointError) else str(error)

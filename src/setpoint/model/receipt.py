@@ -56,6 +56,14 @@ class Receipt:
         return cls(**known)
 
 
+def read_receipt(text: str) -> Receipt | None:
+    """One receipt from its JSON text; None when another version wrote what we cannot read."""
+    try:
+        return Receipt.from_dict(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
 def seal(receipts: Sequence[Receipt]) -> str:
     """The text that a commit carries."""
     body = {"format": ENVELOPE, "receipts": [receipt.as_dict() for receipt in receipts]}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from setpoint.errors import TransientError
+from setpoint.errors import NOTHING_STARTED, TransientError, UsageError
 
+_MISREAD = re.compile(r"[#?]|%[0-9A-Fa-f]{2}")
 _HADOOP_SCHEMES = {"s3": "s3a"}
 
 
@@ -39,6 +41,15 @@ class Storage:
             location = "s3" + location[len(parsed.scheme) :]
         if "://" not in location:
             location = str(Path(location).absolute())
+            if _MISREAD.search(location):
+                raise UsageError(
+                    "SP-T02",
+                    f"The path {location} holds '#', '?' or a percent sign with two digits.",
+                    why="The reader of the Delta log takes paths for URLs and would look for the "
+                    "table elsewhere.",
+                    state=NOTHING_STARTED,
+                    next="Rename the folder.",
+                )
         return cls(location.rstrip("/") or "/", dict(options or {}))
 
     @property

@@ -207,6 +207,10 @@ class DeltaTarget:
                     )
             except commit.TableMoved:
                 continue
+            if chosen.kind == "files":
+                # The log took exactly the version after the one we looked at, or nothing.
+                version = snapshot.version + 1 if snapshot else 0
+                return Published(receipt, version, self._table_id(snapshot))
             return self._confirm(run, receipt)
         raise TransientError(
             "SP-P01",
@@ -245,6 +249,10 @@ class DeltaTarget:
         from setpoint.targets.delta.leftovers import find
 
         return find(self._storage, self._snapshot())
+
+    def _table_id(self, snapshot: Snapshot | None) -> str:
+        known = snapshot or self._snapshot()
+        return known.table_id if known else ""
 
     def _confirm(self, run: Run, receipt: Receipt) -> Published:
         """Read the target's own word; a writer may skip a commit without saying so."""
