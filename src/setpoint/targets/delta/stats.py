@@ -11,6 +11,7 @@ from typing import Any
 
 _INDEXED_COLUMNS = 32
 _TEXT_LENGTH = 32
+_LAST_CHARACTER = "\U0010ffff"
 
 Path = tuple[str, ...]
 
@@ -95,27 +96,22 @@ def _bounds(stats: Any) -> tuple[Any, Any] | None:
 
 
 def _comparable(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, date, Decimal)):
-        return False
     if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, Decimal):  # JSON holds a double: leave out what would be rounded
-        return Decimal(repr(float(value))) == value
-    return True
+        return math.isfinite(value)  # JSON has no spelling for the others
+    return isinstance(value, (bool, int, str, date, Decimal))
 
 
 def _spelled(values: dict[Path, Any], *, upper: bool) -> dict[Path, Any]:
     spelled: dict[Path, Any] = {}
     for path, value in values.items():
         if isinstance(value, str) and len(value) > _TEXT_LENGTH:
-            if upper:
-                continue  # a cut text is not an upper bound
-            value = value[:_TEXT_LENGTH]
-        spelled[path] = _text(value)
+            # A cut text is a lower bound; with the last of all characters it is an upper one.
+            value = value[:_TEXT_LENGTH] + (_LAST_CHARACTER if upper else "")
+        spelled[path] = _text(value, upper=upper)
     return spelled
 
 
-def _text(value: Any) -> Any:
+def _text(value: Any, *, upper: bool) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             return value.isoformat(timespec="microseconds")
@@ -123,9 +119,15 @@ def _text(value: Any) -> Any:
         return moment.isoformat(timespec="microseconds") + "Z"
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    return value
+    return _double(value, upper=upper) if isinstance(value, Decimal) else value
+
+
+def _double(value: Decimal, *, upper: bool) -> float:
+    """A double that is still a bound: readers hold JSON numbers as doubles, which round."""
+    double = float(value)
+    while (Decimal(repr(double)) < value) if upper else (Decimal(repr(double)) > value):
+        double = math.nextafter(double, math.inf if upper else -math.inf)
+    return double
 
 
 def _nested(flat: dict[Path, Any]) -> dict[str, Any]:
