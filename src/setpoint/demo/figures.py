@@ -95,20 +95,14 @@ class Figures:
     def as_data(self) -> dict[str, Any]:
         """The figures under `data` of the JSON envelope."""
         return {
-            "append": {"rows": last(self.append), "duplicates": self.append_duplicates},
-            "setpoint": {"rows": last(self.setpoint), "duplicates": self.setpoint_duplicates},
+            "append": {"rows": last(self.append)},
+            "setpoint": {"rows": last(self.setpoint)},
             "append_small": {"rows": last(self.append_small)},
             "setpoint_small": {"rows": last(self.setpoint_small)},
             "crash_points": [point.as_data() for point in self.crash_points],
-            "unrelated_day": {
-                "files_unchanged": self.other_day_unchanged,
-                "rows": self.other_day_rows,
-            },
-            "rerun": {
-                "state": self.rerun.state,
-                "runs": len(self.rerun.states),
-                "jvm_started": self.rerun.jvm_started,
-            },
+            "duplicates": {"append": self.append_duplicates, "setpoint": self.setpoint_duplicates},
+            "unrelated_day": {"files_unchanged": self.other_day_unchanged},
+            "rerun": {"state": self.rerun.state, "jvm_started": self.rerun.jvm_started},
         }
 
 

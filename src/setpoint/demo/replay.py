@@ -19,6 +19,7 @@ TEMPLATE = Path(__file__).with_name("project")
 # The kill that the main project goes through; the other points have copies in crashes/.
 MAIN_POINT = "staged"
 QUICK_POINTS = (MAIN_POINT, "committed")
+_NO_CACHES = shutil.ignore_patterns("__pycache__")
 _RUN = ("run", "copy_orders", "--window", DAY)
 
 
@@ -52,6 +53,7 @@ def replay(
     stage = Stage(folder, Children(folder / "logs", environment), say, tell)
     _prepare(stage)
     # Killed runs are processes of their own; the others share one session, which saves starts.
+    tell("starting Spark")
     with one_session(folder):
         noon = _noon(stage)
         append, append_small, append_killed_by = _append(stage, noon[0])
@@ -93,9 +95,7 @@ def replay(
 
 
 def _prepare(stage: Stage) -> None:
-    shutil.copytree(
-        TEMPLATE, stage.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(TEMPLATE, stage.folder, dirs_exist_ok=True, ignore=_NO_CACHES)
     lake.make_lake(stage.folder / "lake")
     orders = tables.count(_orders(stage.folder, "lake"))
     other = tables.delta_files(stage.folder / "lake/orders", lake.OTHER_DAY)
@@ -159,7 +159,7 @@ def _publish_other_day(stage: Stage, points: Sequence[str]) -> tuple[Clean, dict
         project.mkdir(parents=True)
         shutil.copy(folder / "setpoint.toml", project)
         for part in ("pipelines", "warehouse"):
-            shutil.copytree(folder / part, project / part)
+            shutil.copytree(folder / part, project / part, ignore=_NO_CACHES)
         (project / "lake").symlink_to(Path("..", "..", "lake"), target_is_directory=True)
     stage.tell("one clean run, to compare with")
     project = _project(stage, "clean")
