@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from queue import Queue
@@ -15,7 +15,9 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
+from setpoint.cli.main import main
 from setpoint.errors import UsageError
 from setpoint.spark.session import Sessions
 
@@ -123,9 +125,10 @@ print(SparkContext._gateway)
     assert (answer.returncode, answer.stderr, answer.stdout) == (0, "", "SP-S03\nNone\n")
 
 
-@contextmanager
-def connect_server(folder: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A Connect server from the pip package, on a port that it chose itself."""
+    folder = tmp_path_factory.mktemp("connect")
     spec = util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -181,7 +184,7 @@ def announced_port(server: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.slow
-def test_a_connect_address_gives_a_checked_session(tmp_path: Path) -> None:
+def test_a_connect_address_gives_a_checked_session(connect_port: int) -> None:
     """Through sc:// the session is Apache Spark's, in UTC, and lacks what the server lacks."""
     script = """
 from setpoint.errors import UsageError
@@ -199,8 +202,7 @@ with Sessions(SparkSettings(remote=REMOTE)) as sessions:
     except UsageError as error:
         print(error.code)
 """
-    with connect_server(tmp_path) as port:
-        answer = run_script(f"REMOTE = 'sc://127.0.0.1:{port}'\n{script}")
+    answer = run_script(f"REMOTE = 'sc://127.0.0.1:{connect_port}'\n{script}")
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.splitlines() == [
         "pyspark.sql.connect.session UTC",
@@ -209,3 +211,37 @@ with Sessions(SparkSettings(remote=REMOTE)) as sessions:
         "6",
         "SP-S03",
     ]
+
+
+@pytest.mark.slow
+def test_a_pipeline_runs_through_connect(connect_port: int, project_dir: Path) -> None:
+    """A window is staged, audited and published through sc://, and a refusal shows its row."""
+    main(["init"])
+    run_script(Path("make_sample.py").read_text())
+    pipeline = Path("pipelines/daily_customer_summary.py")
+    text = pipeline.read_text()
+    audits = 'not_null("total"), sql("total > 0"), sql("select * from staged where total < 0")'
+    text = text.replace('not_null("total")', audits)
+    text = text.replace("source, unique", "source, sql, unique")
+    pipeline.write_text(text)
+    config = Path("setpoint.toml")
+    config.write_text(
+        config.read_text().replace("[spark]", f'[spark]\nremote = "sc://127.0.0.1:{connect_port}"')
+    )
+    runs = "import sys\nfrom setpoint.cli.main import main\nsys.exit(main({}))"
+    words = ["run", "daily_customer_summary", "--window", "2026-04-25", "--json"]
+    first = run_script(runs.format(words))
+    assert first.returncode == 0, first.stdout + first.stderr
+    published = json.loads(first.stdout)["data"]["windows"][0]
+    assert (published["state"], published["rows"]) == ("published", 97)
+    table = DeltaTable("warehouse/daily_customer_summary")
+    assert sum(table.get_add_actions(flatten=True)["num_records"].to_pylist()) == 97
+    again = json.loads(run_script(runs.format(words)).stdout)["data"]["windows"][0]
+    assert again["state"] == "unchanged"
+    pipeline.write_text(text.replace("window.date)", "F.date_add(window.date, 1))"))
+    strayed = run_script(runs.format(words))
+    assert strayed.returncode == 1
+    error = json.loads(strayed.stdout)["error"]
+    assert error["code"] == "SP-O02"
+    assert "2026-04-26" in error["what"]
+    assert DeltaTable("warehouse/daily_customer_summary").version() == 0

@@ -11,7 +11,7 @@ from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.flow.recover import Remains, Settled, remains, settle
-from setpoint.project.discover import pipeline_named, pipelines
+from setpoint.project.discover import pipeline_named, project_pipelines
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +40,24 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         if options.pipeline:
             chosen = [pipeline_named(project.config, options.pipeline)]
         else:
-            chosen = list(pipelines(project.config).values())
+            chosen = list(project_pipelines(project.config).values())
         world = project.world()
         settled: list[Settled] = []
         found: list[Remains] = []
         bounds = {}
-        for pipeline in chosen:
-            bound = project.bind(pipeline)
+        bound_ones = [project.bind(pipeline) for pipeline in chosen]
+        if world.ledger is not None and not options.pipeline:
+            # Frames handed to publish() have a history too, but no pipeline in the project.
+            known = {pipeline.name for pipeline in chosen}
+            strangers = {
+                (item.pipeline, item.target): item.window_id
+                for item in world.ledger.attempts(limit=None)
+                if item.pipeline not in known and item.trigger == "publish"
+            }
+            bound_ones += [
+                project.bind_history(name, uri, window) for (name, uri), window in strangers.items()
+            ]
+        for bound in bound_ones:
             bounds[bound.target.uri] = bound
             ours = settle(bound, world, edge.is_alive)
             settled += ours

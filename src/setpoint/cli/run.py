@@ -31,26 +31,27 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         bound = project.bind(pipeline)
         world = project.world(resolved_default=resolved_default)
         plans = plan_windows(bound, windows, world, parameters=parameters, force=options.force)
-        outcomes: list[Outcome] = record_unchanged(
-            bound, [plan for plan in plans if plan.is_unchanged], world
-        )
-        for outcome in outcomes[:_SHOWN]:
-            output.line(_line(output, outcome))
-        if len(outcomes) > _SHOWN:
-            output.line(f"{len(outcomes) - _SHOWN} more windows are unchanged")
+        unchanged = [plan for plan in plans if plan.is_unchanged]
+        settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
+        outcomes: list[Outcome] = []
         failures: list[tuple[Plan, SetpointError]] = []
-        for plan in (plan for plan in plans if not plan.is_unchanged):
-            try:
-                outcome = run_window(bound, plan, world)
-            except SetpointError as error:
-                failures.append((plan, error))
-                if len(plans) > 1:
-                    output.note(str(error))
-                continue
+        for plan in plans:
+            outcome = settled.get(plan.run.window.id)
+            if outcome is None:
+                try:
+                    outcome = run_window(bound, plan, world)
+                except SetpointError as error:
+                    failures.append((plan, error))
+                    if len(plans) > 1:
+                        output.note(str(error))
+                    continue
             outcomes.append(outcome)
-            output.line(_line(output, outcome))
+            if outcome.state == "published" or len(unchanged) <= _SHOWN:
+                output.line(_line(output, outcome))
             for result in outcome.warnings:
                 output.warn(f"audit {result.name}: {result.detail or 'failed'}")
+        if len(unchanged) > _SHOWN:
+            output.line(f"{len(unchanged)} windows are unchanged")
     data = {
         "pipeline": pipeline.name,
         "windows": sorted(

@@ -92,4 +92,6 @@ def _ids(windows: Sequence[Window]) -> str:
 
 
 def _usage(what: str) -> UsageError:
-    return UsageError("SP-C01", f"{what}.", state=NOTHING_STARTED, next="See: setpoint run --help")
+    return UsageError(
+        "SP-C01", f"{what}.", state=NOTHING_STARTED, next="See the options with --help."
+    )

@@ -37,6 +37,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         world = project.world()
         recall = recall_from(world, bound.target.uri, pipeline.name)
         states = bound.target.inspect(windows, recall)
+        kept = {item.attempt for item in bound.target.leftovers()}
         shown = [
             {
                 "pipeline": pipeline.name,
@@ -45,7 +46,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
                 "end": window.end.isoformat(),
                 "target": bound.target.uri,
                 **_state(states[window]),
-                "attempts": _attempts(world.ledger, pipeline.name, window.id),
+                "attempts": _attempts(world.ledger, pipeline.name, window.id, kept),
             }
             for window in windows
         ]
@@ -64,7 +65,9 @@ def _state(state: SliceState) -> dict[str, Any]:
     }
 
 
-def _attempts(ledger: Ledger | None, pipeline: str, window: str) -> list[dict[str, Any]]:
+def _attempts(
+    ledger: Ledger | None, pipeline: str, window: str, kept: set[str]
+) -> list[dict[str, Any]]:
     if ledger is None:
         return []
     return [
@@ -78,7 +81,7 @@ def _attempts(ledger: Ledger | None, pipeline: str, window: str) -> list[dict[st
             "pid": attempt.pid,
             "window_from_clock": attempt.resolved_default,
             "error": attempt.error_text,
-            "stage": f"{attempt.target}/{attempt.stage}" if attempt.stage else None,
+            "stage": f"{attempt.target}/{attempt.stage}" if attempt.attempt_id in kept else None,
             "steps": [
                 {"step": step.name, "seconds": round(step.seconds, 3)}
                 for step in ledger.steps(attempt.attempt_id)
@@ -148,5 +151,5 @@ def _attempt_lines(attempt: dict[str, Any], output: Output) -> Iterator[str]:
                 yield f"               {row}"
     if attempt["error"]:
         yield f"             {attempt['error']}"
-    if attempt["stage"] and attempt["state"] in ("refused", "crashed", "unknown", "running"):
+    if attempt["stage"]:
         yield f"             staged at {attempt['stage']}"

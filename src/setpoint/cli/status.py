@@ -11,7 +11,7 @@ from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
 from setpoint.errors import SetpointError
 from setpoint.flow.status import STATES, PipelineStatus, WindowState, status
-from setpoint.project.discover import pipeline_named, pipelines
+from setpoint.project.discover import pipeline_named, project_pipelines
 
 _LISTED: tuple[WindowState, ...] = ("failed", "missing", "stale", "touched", "unknown")
 _RANGES = 12
@@ -27,7 +27,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         if options.pipeline:
             chosen = [pipeline_named(project.config, options.pipeline)]
         else:
-            chosen = list(pipelines(project.config).values())
+            chosen = list(project_pipelines(project.config).values())
         world = project.world()
         found = []
         broken: list[tuple[str, SetpointError]] = []

@@ -6,7 +6,6 @@ alone can tell.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UsageError
 from setpoint.flow import findings as judge
+from setpoint.flow.duplicates import duplicates, null_key
 from setpoint.flow.findings import Finding, Sighting
-from setpoint.flow.partitions import HOUR, PartitionTime, partition_time, window_of_bucket
+from setpoint.flow.partitions import HOUR, PartitionTime, partition_time, window_starting
 from setpoint.flow.world import EnginePort
 from setpoint.model.grain import Grain
 from setpoint.model.window import Window
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from setpoint.sources.existing import ExistingTable
-    from setpoint.spark.check import Clock, Difference, KeyCount
-
-# Columns that tell when or by whom a row was loaded: a retry changes them and nothing else.
-_LOAD_STAMP = re.compile(
-    r"load|ingest|insert|import|batch|etl|processed|run_?id|job_?id|attempt|created_?at", re.I
-)
+    from setpoint.spark.check import Clock, KeyCount
 
 
 @dataclass(frozen=True)
@@ -160,10 +155,12 @@ def _look_at_rows(
             rows.refuse_unfit_key(frame, key)
             counts = rows.key_counts(frame, key, clock)
             _judge_key(table, question, key, counts, clock, seen, session)
-        if clock is not None and count_time:
-            counted = rows.time_counts(
-                rows.frame_of(session, table, needed | set(stored_in)), clock, stored_in
-            )
+        if question.time and question.every and count_time:
+            # Hours even for days, to see whether a day is complete.
+            fine = question.every if question.every.within_day else HOUR
+            frame = rows.frame_of(session, table, needed | set(stored_in))
+            clock = rows.clock_of(frame, question.time, fine, question.timezone)
+            counted = rows.time_counts(frame, clock, stored_in)
             _sight(counted, clock, partition, question, seen)
     except Exception as error:
         raise unreadable(table.label, error) from error
@@ -187,93 +184,21 @@ def _judge_key(
     if any(count.surplus for count in counts):
         per_window: Counter[Window] = Counter()
         for count in counts:
-            window = _window(count.bucket, clock, question)
-            if window is not None and count.surplus:
-                per_window[window] += count.surplus
+            inside = count.surplus - count.spread_surplus
+            if clock is not None and inside:
+                window = window_starting(count.start, clock.naive, clock.grain, question.timezone)
+                if window is not None:
+                    per_window[window] += inside
         seen.surplus |= per_window
         differing = rows.difference(whole(), key, question.examples)
-        seen.findings.append(_duplicates(question, key, counts, differing, per_window))
+        seen.findings.append(
+            duplicates(
+                key, counts, differing, per_window, time=question.time, pipeline=question.pipeline
+            )
+        )
     if null_rows:
         examples = rows.null_keys(whole(), key, question.examples)
-        seen.findings.append(_null_key(key, null_rows, seen.rows, examples))
-
-
-def _duplicates(
-    question: Question,
-    key: tuple[str, ...],
-    counts: Sequence[KeyCount],
-    differing: Difference,
-    per_window: Mapping[Window, int],
-) -> Finding:
-    rows, keys = sum(count.rows for count in counts), sum(count.keys for count in counts)
-    surplus = sum(count.surplus for count in counts)
-    spread = sum(count.spread for count in counts)
-    affected = sum(count.duplicated for count in counts)
-    message = (
-        f"{rows:,} rows, {keys:,} distinct keys: {surplus:,} surplus rows, "
-        f"{_comparison(differing, surplus)}"
-    )
-    if spread:
-        message += f"; {spread:,} keys have rows in several windows"
-    listed = [window.id for window in sorted(per_window)]
-    if question.pipeline and 0 < len(listed) <= 10:
-        step = f"setpoint run {question.pipeline} --window {','.join(listed)} --force"
-    else:
-        step = (
-            "Rewrite the affected windows from their source with a write that replaces them "
-            "(setpoint.publish, or a pipeline with Overwrite())."
-        )
-        if spread:
-            step = f"If the key repeats by design, add the column that is missing in it. {step}"
-    return Finding(
-        "duplicates",
-        f"{message}.",
-        next=step,
-        figures={
-            "key": list(key),
-            "rows": rows,
-            "distinct_keys": keys,
-            "surplus_rows": surplus,
-            "keys_affected": affected,
-            "identical_surplus_rows": differing.identical_surplus,
-            "identical": differing.identical_surplus == surplus,
-            "differing_columns": {name: n for name, n in differing.columns},
-            "keys_in_several_windows": spread,
-            "windows": [
-                {"window": window.id, "surplus_rows": per_window[window]}
-                for window in sorted(per_window)
-            ],
-        },
-        examples=differing.worst,
-    )
-
-
-def _comparison(differing: Difference, surplus: int) -> str:
-    """Whether this is a load that ran twice or a row that changed."""
-    if differing.identical_surplus == surplus:
-        return "identical in all columns; looks like a retry that appended"
-    names = [name for name, _ in differing.columns]
-    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    where = f" in {listed}" if listed else ""
-    if names and all(_LOAD_STAMP.search(name) for name in names):
-        return f"different only{where}; looks like a retry that appended"
-    if differing.identical_surplus:
-        same = differing.identical_surplus
-        return f"{same:,} of them identical, {surplus - same:,} of keys whose rows differ{where}"
-    return f"different{where}; looks like changed rows that were appended"
-
-
-def _null_key(
-    key: tuple[str, ...], null_rows: int, rows: int, examples: tuple[dict[str, Any], ...]
-) -> Finding:
-    return Finding(
-        "null_key",
-        f"{null_rows:,} of {rows:,} rows hold a null in the key ({', '.join(key)}); they cannot be "
-        "told apart and are not counted as duplicates.",
-        next="Fill the key at the source, or choose a key that is always there.",
-        figures={"key": list(key), "null_rows": null_rows},
-        examples=examples,
-    )
+        seen.findings.append(null_key(key, null_rows, seen.rows, examples))
 
 
 def _sight(
@@ -283,11 +208,10 @@ def _sight(
     question: Question,
     seen: _Seen,
 ) -> None:
-    """Turn counts into windows; hours even for days, to see whether a day is complete."""
-    fine = _fine(clock, question)
+    """Turn counts into windows."""
     columns = partition.columns if partition else ()
-    for bucket, values, rows in counted:
-        window = window_of_bucket(bucket, clock.step, clock.naive, fine, question.timezone)
+    for start, values, rows in counted:
+        window = window_starting(start, clock.naive, clock.grain, question.timezone)
         stored = partition.window(dict(zip(columns, values, strict=True))) if partition else None
         if window is None:
             seen.timeless += rows
@@ -360,23 +284,6 @@ def _windows(seen: _Seen, every: Grain | None) -> tuple[WindowCount, ...]:
         WindowCount(window.id, counts[window] or None, seen.surplus[window])
         for window in sorted({*counts, *seen.surplus})
     )
-
-
-def _window(bucket: int | None, clock: Clock | None, question: Question) -> Window | None:
-    if clock is None or question.every is None:
-        return None
-    fine = _fine(clock, question)
-    window = window_of_bucket(bucket, clock.step, clock.naive, fine, question.timezone)
-    if window is None or (question.every.within_day and not fine.within_day):
-        return window
-    return Window.containing(window.start, question.every, question.timezone)
-
-
-def _fine(clock: Clock, question: Question) -> Grain:
-    every = question.every or Grain("day")
-    if clock.step >= 86_400:
-        return Grain("day")
-    return every if every.within_day else HOUR
 
 
 def _is_long(every: Grain) -> bool:

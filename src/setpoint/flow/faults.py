@@ -21,7 +21,7 @@ POINTS: dict[str, str] = {
     "resolved": "the run is known, nothing was read",
     "read": "the inputs are bound, nothing was staged",
     "staged": "the rows are staged, nothing was audited",
-    "audited": "the audits have passed, the commit was not sent",
+    "audited": "the audits are evaluated, the commit was not sent",
     "committed": "the commit has landed, its answer was not seen",
     "published": "the answer was seen, the ledger was not told",
     "recorded": "everything is done",

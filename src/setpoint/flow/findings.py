@@ -172,8 +172,8 @@ def lone_windows(
     more = "" if len(found) == 1 else f", and so do {len(found) - 1:,} more of {len(days):,}"
     finding = Finding(
         "lone_window",
-        f"{str(period).capitalize()} {day.id} holds rows of {_part(window)} only{more}: it looks as if each run "
-        f"had replaced the whole {period}.",
+        f"{str(period).capitalize()} {day.id} holds rows of {_part(window)} only{more}: it looks "
+        f"as if each run had replaced the whole {period}.",
         next="Find out which write replaces the whole partition, then run the lost windows again.",
         figures={"periods": len(found), "of": len(days), "unit": str(period)},
         examples=tuple(

@@ -57,14 +57,12 @@ def window_at(moment: datetime, grain: Grain, timezone: str) -> Window | None:
         return None
 
 
-def window_of_bucket(
-    bucket: int | None, step: int, naive: bool, grain: Grain, timezone: str
-) -> Window | None:
-    """The window of a stretch of `step` seconds, counted from 1970."""
-    if bucket is None:
+def window_starting(seconds: int | None, naive: bool, grain: Grain, timezone: str) -> Window | None:
+    """The window that starts so many seconds after 1970, by the zone's clock or as an instant."""
+    if seconds is None:
         return None
     try:
-        moment = _EPOCH + timedelta(seconds=bucket * step)
+        moment = _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
         return None
     return window_at(moment.replace(tzinfo=None) if naive else moment, grain, timezone)

@@ -29,6 +29,8 @@ STATES: dict[WindowState, str] = {
     "unknown": "is published, but the receipt is gone from the target's log",
 }
 
+_ENDED_BADLY = ("failed", "refused", "crashed", "unknown")
+
 
 @dataclass(frozen=True)
 class WindowStatus:
@@ -111,15 +113,21 @@ def _kind(
     state: SliceState, plan: Plan | None, attempt: AttemptRecord | None
 ) -> tuple[WindowState, str]:
     if not state.published:
-        if attempt is not None and attempt.state in ("failed", "refused", "crashed", "unknown"):
+        if attempt is not None and attempt.state in _ENDED_BADLY:
             return "failed", attempt.error_text or attempt.state
+        if attempt is not None and attempt.is_open:
+            return "missing", "an attempt is open: running, or dead (setpoint recover)"
         return "missing", "never published"
     if state.receipt is None:
         return "unknown", "published, details unknown"
     if not state.untouched:
         return "touched", "somebody else changed the slice"
     reason = why(plan.run, state) if plan is not None else None
-    return ("stale", reason) if reason else ("done", "")
+    if reason is None:
+        return "done", ""
+    if attempt is not None and attempt.state in _ENDED_BADLY:
+        reason += f"; the last attempt was {attempt.state} ({attempt.error_code or 'no code'})"
+    return "stale", reason
 
 
 def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -> Sequence[Window]:

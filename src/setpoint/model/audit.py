@@ -41,7 +41,7 @@ class InRange:
 
     @property
     def name(self) -> str:
-        return f"in_range({self.column}, {self.min}, {self.max})"
+        return f"in_range({self.column}, {_limits(self.min, self.max)})"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class RowCount:
 
     @property
     def name(self) -> str:
-        return f"row_count({self.min}, {self.max})"
+        return f"row_count({_limits(self.min, self.max)})"
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,11 @@ class AuditResult:
     def blocks(self) -> bool:
         """Whether this result alone stops the publish."""
         return not self.passed and self.severity == "fail"
+
+
+def _limits(least: Any, most: Any) -> str:
+    limits = {"min": least, "max": most}
+    return ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
 
 
 def rides_along(audit: Audit) -> bool:

@@ -15,6 +15,14 @@ from setpoint.model.pipeline import Pipeline
 from setpoint.project.config import Config
 
 
+def project_pipelines(config: Config) -> dict[str, Pipeline]:
+    """Every pipeline of the project; without a project there is nothing to speak of."""
+    found = pipelines(config)
+    if not found and config.file is None:
+        raise _no_project(config)
+    return found
+
+
 def pipelines(config: Config) -> dict[str, Pipeline]:
     """Every pipeline of the project, by name."""
     found: dict[str, Pipeline] = {}
@@ -48,13 +56,7 @@ def pipeline_named(config: Config, reference: str) -> Pipeline:
     known = pipelines(config)
     if reference not in known:
         if config.file is None and not known:
-            raise UsageError(
-                "SP-C02",
-                f"There is no setpoint.toml in {config.root} or above it, so {reference!r:.80} "
-                "cannot be found.",
-                state=NOTHING_STARTED,
-                next="Make one with: setpoint init, or name the file: setpoint run file.py:name",
-            )
+            raise _no_project(config)
         raise _no_such(reference, f"this project has {_listed(known)}")
     return known[reference]
 
@@ -123,6 +125,16 @@ def _refuse_shared_targets(found: list[Pipeline]) -> None:
                 state=NOTHING_STARTED,
                 next="Give each pipeline a target of its own.",
             )
+
+
+def _no_project(config: Config) -> UsageError:
+    return UsageError(
+        "SP-C02",
+        f"There is no setpoint.toml in {config.root} or above it.",
+        why="It says where the pipelines are.",
+        state=NOTHING_STARTED,
+        next="Make one with: setpoint init, or name a file: setpoint run file.py:name",
+    )
 
 
 def _unloadable(file: Path, why: str) -> UsageError:

@@ -15,8 +15,9 @@ from setpoint.flow.plan import Bound
 from setpoint.flow.retry import RetryPolicy
 from setpoint.flow.world import World
 from setpoint.ledger import Ledger, LedgerError
-from setpoint.model.pipeline import Pipeline
-from setpoint.model.table import Delta
+from setpoint.model.pipeline import Pipeline, pipeline
+from setpoint.model.table import Delta, delta
+from setpoint.model.window import grain_of_id
 from setpoint.project.config import Config
 
 if TYPE_CHECKING:
@@ -71,7 +72,12 @@ class Project:
         return self._sessions
 
     def ledger(self) -> Ledger | None:
-        """The ledger, or None with a warning: history must not stand in the way of a run."""
+        """The ledger, or None: without a project, or with a warning when it cannot be used.
+
+        History must not stand in the way of a run.
+        """
+        if self.config.file is None:
+            return None
         try:
             return self._stack.enter_context(Ledger.open(self.config.ledger_url))
         except LedgerError as error:
@@ -96,7 +102,7 @@ class Project:
             resolved_default=resolved_default,
         )
 
-    def bind(self, pipeline: Pipeline) -> Bound:
+    def bind(self, bound: Pipeline) -> Bound:
         """A pipeline with its adapters, its definition checked against the existing table."""
         from setpoint.sources.delta import DeltaSource
         from setpoint.targets.delta.target import DeltaTarget
@@ -110,6 +116,15 @@ class Project:
             for name, item in pipeline.sources.items()
         }
         return Bound(pipeline, target, sources)
+
+    def bind_history(self, name: str, uri: str, window_id: str) -> Bound:
+        """The target of a `publish()` call, known from the ledger alone; enough to recover."""
+        from setpoint.targets.delta.storage import Storage
+        from setpoint.targets.delta.target import DeltaTarget
+
+        made = pipeline(every=str(grain_of_id(window_id)), target=delta(uri, time="?"), name=name)
+        stand_in = made(lambda window: None)
+        return Bound(stand_in, DeltaTarget(stand_in, Storage.at(uri)), {})
 
     def storage(self, table: Delta) -> Storage:
         """Where a table lives; catalog names are resolved through the session."""
@@ -155,7 +170,9 @@ def _converted(name: str, text: str, default: Any) -> Any:
                 return text
     except (ValueError, KeyError, ArithmeticError) as error:
         kind = type(default).__name__
-        raise _bad_parameter(f"{name}={text!r:.80} does not fit its default, a {kind}") from error
+        raise _bad_parameter(
+            f"{name}={text!r:.80} does not fit its default {default!r} of type {kind}"
+        ) from error
 
 
 def _bad_parameter(what: str) -> SetpointError:

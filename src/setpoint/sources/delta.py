@@ -160,7 +160,7 @@ def _pinned(snapshot: Snapshot, files: Sequence[DataFile]) -> Pinned:
     return Pinned(
         version=snapshot.version,
         fingerprint=digest(snapshot.table_id, *names),
-        detail=f"version {snapshot.version}, {len(files):,} files, {rows:,} rows",
+        detail=f"version {snapshot.version}, files: {len(files):,}, rows: {rows:,}",
     )
 
 

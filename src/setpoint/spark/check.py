@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -26,29 +25,37 @@ if TYPE_CHECKING:
 
 # Two hashes are kept per column and key to say which columns differ; beyond this, only whether.
 _MOST_COLUMNS = 40
-_INTEGER_FORMATS = {"day": "yyyyMMdd", "hour": "yyyyMMddHH", "month": "yyyyMM"}
+_NUMBERS = ((6, "yyyyMM"), (8, "yyyyMMdd"), (10, "yyyyMMddHH"))
+_DAY = 86_400
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The time column as a number: stretches of `step` seconds since 1970."""
+    """The window of a row as a number: its start in seconds since 1970.
+
+    `naive` starts are times on the clock of the zone, the others are instants.
+    """
 
     column: Column
-    step: int
+    grain: Grain
     naive: bool
 
 
 @dataclass(frozen=True)
 class KeyCount:
-    """What the keys whose earliest row lies in one stretch of time add up to."""
+    """What the keys whose earliest row lies in one window add up to.
 
-    bucket: int | None
+    `spread` keys have rows in other windows too; their surplus rows belong to no one window.
+    """
+
+    start: int | None
     rows: int
     keys: int
     duplicated: int
     surplus: int
     null_rows: int
     spread: int
+    spread_surplus: int
 
 
 @dataclass(frozen=True)
@@ -78,53 +85,59 @@ def frame_of(session: SparkSession, table: ExistingTable, columns: Iterable[str]
         raise unreadable(table.label, error) from error
 
 
-def clock_of(frame: DataFrame, time: str, every: Grain, timezone: str) -> Clock:
-    """How a column's values are counted in stretches that never cross a window's bound."""
+def clock_of(frame: DataFrame, time: str, grain: Grain, timezone: str) -> Clock:
+    """How a column tells the window of a row; a date tells no window that is finer than a day."""
     kind = frame.schema[time].dataType
     column = F.col(quoted(time))
-    # Offsets from UTC are multiples of 15 minutes, so an hour elsewhere may start at a quarter.
-    step = 60 * gcd(every.nominal_minutes, 60 if timezone == "UTC" else 15)
     match kind:
-        case T.DateType():
-            return Clock(F.unix_date(column).cast("long"), 86_400, naive=True)
         case T.TimestampType():
-            return Clock(_stretches(column, step), step, naive=False)
-        case T.TimestampNTZType():
-            return Clock(_stretches(column.cast("timestamp"), step), step, naive=True)
-        case T.StringType():
-            moment = column.try_cast("timestamp_ntz").cast("timestamp")
-            return Clock(_stretches(moment, step), step, naive=True)
-        case T.IntegerType() | T.LongType() if str(every) in _INTEGER_FORMATS:
-            text = F.lit(_INTEGER_FORMATS[str(every)])
-            moment = F.try_to_timestamp(column.cast("string"), text)
-            return Clock(_stretches(moment, step), step, naive=True)
+            seconds = F.unix_seconds(column)
+            wall = seconds
+            if timezone != "UTC":
+                wall = F.unix_seconds(F.from_utc_timestamp(column, timezone))
+            if grain.within_day:
+                # Back to the instant: an hour that the clock shows twice is two windows.
+                start = _label(wall, grain) - (wall - seconds)
+                return Clock(start, grain, naive=False)
+            return Clock(_label(wall, grain), grain, naive=True)
+        case T.DateType():
+            coarse = Grain("day") if grain.within_day else grain
+            return Clock(_label(F.unix_date(column) * _DAY, coarse), coarse, naive=True)
+        case T.TimestampNTZType() | T.StringType():
+            wall = F.unix_seconds(column.try_cast("timestamp_ntz").cast("timestamp"))
+            return Clock(_label(wall, grain), grain, naive=True)
+        case T.IntegerType() | T.LongType():
+            wall = F.unix_seconds(_from_number(column.cast("string")))
+            return Clock(_label(wall, grain), grain, naive=True)
         case _:
             raise UsageError(
                 "SP-R02",
                 f"The column {time} is of type {kind.simpleString():.80}, which does not tell the "
-                f"{every} window of a row.",
+                f"{grain} window of a row.",
                 state=READ_ONLY,
                 next="Give a date or timestamp column as --time.",
             )
 
 
 def key_counts(frame: DataFrame, key: Sequence[str], clock: Clock | None) -> list[KeyCount]:
-    """Rows, distinct keys and surplus rows, per stretch of time, in one pass over the key."""
+    """Rows, distinct keys and surplus rows, per window, in one pass over the key."""
     names = [f"k{i}" for i in range(len(key))]
-    bucket = clock.column if clock else F.lit(None).cast("long")
-    rows = frame.select(*_renamed(key, names), bucket.alias("bucket"))
+    start = clock.column if clock else F.lit(None).cast("long")
+    rows = frame.select(*_renamed(key, names), start.alias("start"))
     groups = rows.groupBy(*names).agg(
-        F.count(F.lit(1)).alias("n"), F.min("bucket").alias("low"), F.max("bucket").alias("high")
+        F.count(F.lit(1)).alias("n"), F.min("start").alias("low"), F.max("start").alias("high")
     )
     incomplete = _any([F.col(name).isNull() for name in names])
     duplicated = ~incomplete & (F.col("n") > 1)
+    spread = duplicated & (F.col("low") != F.col("high"))
     found = groups.groupBy("low").agg(
         F.sum("n"),
         _sum(~incomplete, F.lit(1)),
         _sum(duplicated, F.lit(1)),
         _sum(duplicated, F.col("n") - 1),
         _sum(incomplete, F.col("n")),
-        _sum(duplicated & (F.col("low") != F.col("high")), F.lit(1)),
+        _sum(spread, F.lit(1)),
+        _sum(spread, F.col("n") - 1),
     )
     return [KeyCount(*row) for row in found.collect()]
 
@@ -189,11 +202,11 @@ def null_keys(frame: DataFrame, key: Sequence[str], examples: int) -> tuple[dict
 def time_counts(
     frame: DataFrame, clock: Clock, partition: Sequence[str]
 ) -> list[tuple[int | None, tuple[Any, ...], int]]:
-    """Rows per stretch of time and partition: (bucket, partition values, rows)."""
+    """Rows per window and partition: (start, partition values, rows)."""
     names = [f"p{i}" for i in range(len(partition))]
-    rows = frame.select(clock.column.alias("bucket"), *_renamed(partition, names))
-    found = rows.groupBy("bucket", *names).agg(F.count(F.lit(1)).alias("n")).collect()
-    return [(row["bucket"], tuple(row[name] for name in names), row["n"]) for row in found]
+    rows = frame.select(clock.column.alias("start"), *_renamed(partition, names))
+    found = rows.groupBy("start", *names).agg(F.count(F.lit(1)).alias("n")).collect()
+    return [(row["start"], tuple(row[name] for name in names), row["n"]) for row in found]
 
 
 def refuse_unfit_key(frame: DataFrame, key: Sequence[str]) -> None:
@@ -243,7 +256,9 @@ def _live_files(session: SparkSession, table: ExistingTable, partition: set[str]
         [(file.path, *(file.partition.get(name) for name in names)) for file in table.files], kinds
     )
     root = table.storage.spark_path() + "/"
-    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    path = F.url_decode(
+        F.replace(frame.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B"))
+    )
     start = F.instr(path, F.lit(root)) + F.lit(len(root))
     renamed = [F.col(quoted(item.name)).alias(f"c{i}") for i, item in enumerate(stored)]
     rows = frame.select(*renamed, F.substr(path, start).alias("path"))
@@ -262,8 +277,22 @@ def _live_files(session: SparkSession, table: ExistingTable, partition: set[str]
     )
 
 
-def _stretches(moment: Column, step: int) -> Column:
-    return F.floor(F.unix_seconds(moment) / F.lit(step)).cast("long")
+def _label(wall: Column, grain: Grain) -> Column:
+    """The time on the clock at which the window of a time on the clock begins."""
+    if grain.within_day or str(grain) == "day":
+        step = 60 * grain.nominal_minutes
+        return (F.floor(wall / F.lit(step)) * step).cast("long")
+    days = F.floor(wall / F.lit(_DAY)).cast("int")
+    if str(grain) == "week":
+        # 1970-01-01 was a Thursday.
+        return ((days - F.pmod(days + 3, F.lit(7))) * _DAY).cast("long")
+    return F.unix_date(F.trunc(F.date_from_unix_date(days), "MM")).cast("long") * _DAY
+
+
+def _from_number(text: Column) -> Column:
+    """202604, 20260425 or 2026042513 as a time; null for any other number."""
+    read = [F.when(F.length(text) == n, F.try_to_timestamp(text, F.lit(f))) for n, f in _NUMBERS]
+    return F.coalesce(*read)
 
 
 def _renamed(columns: Sequence[str], names: Sequence[str]) -> list[Column]:

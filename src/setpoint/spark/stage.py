@@ -66,7 +66,7 @@ def write_parquet(
     stored = observed.drop(_HASH, *leave_out)
     if not stored.columns:
         raise ValueError("a table needs at least one column that is not a partition column")
-    writer = stored.write.mode("errorifexists").option(
+    writer = stored.write.mode("error").option(
         "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
     )
     if partition_by:

@@ -116,7 +116,7 @@ def commit_through_connector(
         .option("userMetadata", seal([receipt]))
     )
     if snapshot is None:
-        writer = writer.mode("errorifexists")
+        writer = writer.mode("error")
         if partition_by:
             writer = writer.partitionBy(*partition_by)
     elif staged is None:
