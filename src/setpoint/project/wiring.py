@@ -15,7 +15,8 @@ from setpoint.flow.plan import Bound
 from setpoint.flow.retry import RetryPolicy
 from setpoint.flow.world import World
 from setpoint.ledger import Ledger, LedgerError
-from setpoint.model.pipeline import Pipeline, pipeline
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.pipeline import pipeline as define
 from setpoint.model.table import Delta, delta
 from setpoint.model.window import grain_of_id
 from setpoint.project.config import Config
@@ -102,7 +103,7 @@ class Project:
             resolved_default=resolved_default,
         )
 
-    def bind(self, bound: Pipeline) -> Bound:
+    def bind(self, pipeline: Pipeline) -> Bound:
         """A pipeline with its adapters, its definition checked against the existing table."""
         from setpoint.sources.delta import DeltaSource
         from setpoint.targets.delta.target import DeltaTarget
@@ -122,8 +123,8 @@ class Project:
         from setpoint.targets.delta.storage import Storage
         from setpoint.targets.delta.target import DeltaTarget
 
-        made = pipeline(every=str(grain_of_id(window_id)), target=delta(uri, time="?"), name=name)
-        stand_in = made(lambda window: None)
+        every = str(grain_of_id(window_id) or "minute")
+        stand_in = define(every=every, target=delta(uri, time="?"), name=name)(lambda window: None)
         return Bound(stand_in, DeltaTarget(stand_in, Storage.at(uri)), {})
 
     def storage(self, table: Delta) -> Storage:
@@ -176,4 +177,9 @@ def _converted(name: str, text: str, default: Any) -> Any:
 
 
 def _bad_parameter(what: str) -> SetpointError:
-    return UsageError("SP-C06", f"{what}.", state=NOTHING_STARTED, next="Write --param name=value.")
+    return UsageError(
+        "SP-C06",
+        f"{what}.",
+        state=NOTHING_STARTED,
+        next="A parameter's name and type are those of the default in the pipeline's function.",
+    )
