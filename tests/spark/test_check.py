@@ -144,6 +144,8 @@ def test_a_key_that_repeats_every_day_is_told(spark: SparkSession, tmp_path: Pat
         write_deltalake(tmp_path / "t", orders(4, day), mode="append", partition_by=["d"])
     finding = only(look(tmp_path / "t", keys=(("order_id",),), time="d", every=DAY))
     assert finding.figures["keys_in_several_windows"] == 4
+    assert finding.figures["windows"] == []
+    assert "looks like a key that lacks d" in finding.message
     assert "add the column that is missing" in finding.next
 
 
@@ -152,13 +154,13 @@ def test_hostile_names_are_taken_literally(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     """Dots, blanks, backticks and our own names in columns, blanks and colons in partitions."""
-    name = "a.b" if kind == "delta" else "a.b `c`"
+    name = "a.b `c`"
     part = "p q"
     table = pa.table(
         {
             name: [1, 1, 2],
             "n": [7, 7, 8],
-            "bucket": ["x", "x", "x"],
+            "_metadata": ["x", "x", "x"],
             "rows": [1, 2, 3],
             part: ["a b:c%d", "a b:c%d", "e+f"],
         }
@@ -168,10 +170,10 @@ def test_hostile_names_are_taken_literally(
         write_deltalake(path, table, partition_by=[part])
     else:
         pq.write_to_dataset(table, path, partition_cols=[part])
-    finding = only(look(path, keys=((name, part, "n", "bucket"),)))
+    finding = only(look(path, keys=((name, part, "n", "_metadata"),)))
     assert finding.figures["surplus_rows"] == 1
     assert finding.figures["differing_columns"] == {"rows": 1}
-    assert finding.examples[0]["key"] == {name: 1, part: "a b:c%d", "n": 7, "bucket": "x"}
+    assert finding.examples[0]["key"] == {name: 1, part: "a b:c%d", "n": 7, "_metadata": "x"}
 
 
 def test_many_partitions_need_no_connector(spark: SparkSession, tmp_path: Path) -> None:
@@ -212,6 +214,42 @@ def test_rows_outside_their_partition_are_found(spark: SparkSession, tmp_path: P
     finding = only(look(tmp_path / "t", time="ts", every=DAY))
     assert finding.kind == "outside_partition"
     assert finding.examples == ({"partition": "2026-04-25", "time_in": "2026-04-24", "rows": 1},)
+
+
+@pytest.mark.parametrize(
+    ("every", "timezone", "window"),
+    [
+        ("15 minutes", "UTC", "2026-10-25T00:15"),
+        ("hour", "Europe/Berlin", "2026-10-25T02+0200"),
+        ("hour", "Asia/Kathmandu", "2026-10-25T06"),
+        ("day", "America/New_York", "2026-10-24"),
+        ("week", "UTC", "2026-W43"),
+        ("month", "UTC", "2026-10"),
+    ],
+)
+def test_duplicates_are_counted_in_their_window(
+    spark: SparkSession, tmp_path: Path, every: str, timezone: str, window: str
+) -> None:
+    """Two rows of a key in one window, whatever its grain and zone, are counted there."""
+    times = [dt.datetime(2026, 10, 25, 0, m, tzinfo=dt.timezone.utc) for m in (20, 29)]
+    pq.write_table(pa.table({"k": [1, 1], "ts": times}), tmp_path / "t.parquet")
+    report = look(
+        tmp_path / "t.parquet",
+        keys=(("k",),),
+        time="ts",
+        every=Grain.parse(every),
+        timezone=timezone,
+    )
+    assert only(report).figures["windows"] == [{"window": window, "surplus_rows": 1}]
+    assert [(w.window, w.rows, w.surplus) for w in report.windows] == [(window, 2, 1)]
+
+
+def test_numbers_that_spell_a_day_are_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    """20260425 names a day; 7 names nothing."""
+    pq.write_table(pa.table({"day": [20260425, 20260425, 7]}), tmp_path / "t.parquet")
+    report = look(tmp_path / "t.parquet", time="day", every=DAY)
+    assert only(report).kind == "null_time"
+    assert [(w.window, w.rows) for w in report.windows] == [("2026-04-25", 2)]
 
 
 def test_the_time_zone_decides_which_day_a_row_is_of(spark: SparkSession, tmp_path: Path) -> None:

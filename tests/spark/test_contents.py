@@ -87,7 +87,6 @@ def _required(frame: DataFrame, *required: str) -> DataFrame:
     return frame.sparkSession.createDataFrame(frame.collect(), T.StructType(fields))
 
 
-@pytest.mark.xfail(reason="known defect D3")
 def test_what_a_schema_says_about_nulls_does_not_hide_them(spark: SparkSession) -> None:
     """(null, 5) and (5, null) differ, also when each schema allows just the null it has."""
     one = _required(spark.createDataFrame([(None, 5)], "a int, b int"), "b")
@@ -95,7 +94,6 @@ def test_what_a_schema_says_about_nulls_does_not_hide_them(spark: SparkSession) 
     assert fingerprint(one) != fingerprint(other)
 
 
-@pytest.mark.xfail(reason="known defect D3")
 def test_the_same_rows_under_another_nullability_are_the_same(spark: SparkSession) -> None:
     """A column that became a literal in the code does not rewrite the slice."""
     frame = spark.createDataFrame([(1, 5), (2, 6)], "a int, b int")
@@ -152,6 +150,7 @@ def measured(lab: Any) -> tuple[Any, dict[str, Any]]:
     return lab, json.loads(adds[0]["stats"])
 
 
+@pytest.mark.xfail(reason="known defect D10")
 def test_file_statistics_are_right(measured: tuple[Any, dict[str, Any]]) -> None:
     """Rows, null counts and bounds in the log are those of the rows."""
     _, stats = measured
@@ -200,6 +199,7 @@ FILTERS = [
 NO_BOUNDS = ("nan", "inf", "big")
 
 
+@pytest.mark.xfail(reason="known defect D10")
 def test_no_reader_skips_a_row_it_asked_for(
     measured: tuple[Any, dict[str, Any]], has_delta_connector: bool
 ) -> None:

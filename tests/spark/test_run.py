@@ -49,7 +49,6 @@ def test_one_run_and_three_runs_leave_the_same_state(lab: Any) -> None:
     assert (lab.rows(), lab.live(), lab.version()) == (rows, live, version)
 
 
-@pytest.mark.xfail(reason="known defect D2")
 def test_a_forced_run_publishes_what_the_code_gives_now(lab: Any, shelf: Any) -> None:
     """--force runs although nothing changed, and its rows are the ones that stay."""
     held = shelf(A)
@@ -63,7 +62,6 @@ def test_a_forced_run_publishes_what_the_code_gives_now(lab: Any, shelf: Any) ->
     assert lab.state(job).generation == 2
 
 
-@pytest.mark.xfail(reason="known defect D2")
 def test_a_forced_run_stays_forced_when_it_is_retried(lab: Any, shelf: Any) -> None:
     """A passing failure does not turn a forced run into an unchanged one."""
     held = shelf(A)
@@ -326,7 +324,6 @@ def _adds(lab: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.xfail(reason="known defect D5")
 def test_a_grain_change_does_not_hide_what_it_replaced(lab: Any) -> None:
     """An hour that was replaced inside a day makes the day stale, though no receipt names it."""
     noon = dt.datetime(2026, 4, 25, 12, tzinfo=dt.timezone.utc)
@@ -386,7 +383,6 @@ def test_a_checkpoint_changes_nothing(lab: Any) -> None:
     assert lab.run(lab.job(A)).state == "unchanged"
 
 
-@pytest.mark.xfail(reason="known defect D1")
 def test_a_commit_that_landed_unseen_is_not_undone(lab: Any) -> None:
     """A store may repeat a put that had landed and report a conflict with itself.
 
