@@ -239,7 +239,8 @@ def _time_findings(
     lone: frozenset[Window] = frozenset()
     period = judge.period_of(partition)
     if seen.sightings and seen.sightings[0].window.grain.within_day and not _is_long(every):
-        more, lone = judge.lone_windows(seen.sightings, every, period, examples)
+        coarse = partition is not None and not partition.unit.nests_in(every)
+        more, lone = judge.lone_windows(seen.sightings, period, examples, coarse=coarse)
         found += more
     if partition is not None:
         found += judge.outside_partition(

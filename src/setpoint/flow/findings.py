@@ -148,9 +148,12 @@ def repeated_overwrites(
 
 
 def lone_windows(
-    sightings: Sequence[Sighting], every: Grain, period: Grain, examples: int
+    sightings: Sequence[Sighting], period: Grain, examples: int, *, coarse: bool
 ) -> tuple[list[Finding], frozenset[Window]]:
-    """Days (or other partitions) whose rows all lie in one window, though they should spread."""
+    """Days (or other partitions) whose rows all lie in one window, though they should spread.
+
+    They should where the partition is coarser than the window, or where most other days do.
+    """
     days: defaultdict[Window, Counter[Window]] = defaultdict(Counter)
     for item in sightings:
         day = Window.containing(item.window.start, period, item.window.timezone)
@@ -158,7 +161,7 @@ def lone_windows(
     lone = {day: next(iter(parts)) for day, parts in days.items() if len(parts) == 1}
     if all(window.start == day.start for day, window in lone.items()):
         return [], frozenset()  # midnight only: a day that has begun, or a date without a time
-    if not every.within_day and median(len(parts) for parts in days.values()) < 3:
+    if not coarse and median(len(parts) for parts in days.values()) < 3:
         return [], frozenset()
     newest = max(days)
     found = {

@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 from setpoint.errors import UsageError
 from setpoint.flow.check import Question, Report, check
 from setpoint.flow.findings import FindingKind, Sighting, gaps, lone_windows
-from setpoint.flow.partitions import partition_time, window_of_bucket
+from setpoint.flow.partitions import partition_time, window_starting
 from setpoint.model.grain import Grain
 from setpoint.model.ranges import parse_windows
 from setpoint.model.window import Window
@@ -61,6 +61,10 @@ def overwritten(path: Path, times: int, day: int = 25) -> None:
             partition_by=["d"],
             predicate=f"d = '2026-04-{day}'" if turn else None,
         )
+
+
+def moment(*parts: int) -> dt.datetime:
+    return dt.datetime(*parts, tzinfo=dt.timezone.utc)  # type: ignore[arg-type,misc]
 
 
 def kinds(report: Report) -> list[str]:
@@ -212,10 +216,10 @@ def test_what_is_no_table_is_refused(tmp_path: Path, make: Callable[[Path], Path
         (["dt", "hour"], [{"dt": "2026-04-25", "hour": "07"}], "hour"),
         (["year", "month", "day"], [{"year": "2026", "month": "04", "day": "5"}], "day"),
         (["region", "year", "month"], [{"region": "eu", "year": 2026, "month": 4}], "month"),
-        (["t"], [{"t": dt.datetime(2026, 4, 25, 1)}, {"t": dt.datetime(2026, 4, 25, 2)}], "hour"),
-        (["t"], [{"t": dt.datetime(2026, 4, 25)}, {"t": dt.datetime(2026, 4, 26)}], "day"),
+        (["t"], [{"t": moment(2026, 4, 25, 1)}, {"t": moment(2026, 4, 25, 2)}], "hour"),
+        (["t"], [{"t": moment(2026, 4, 25)}, {"t": moment(2026, 4, 26)}], "day"),
         (["t"], [{"t": "2026-04-25 13:15:00"}, {"t": "2026-04-25 13:30:00"}], "15 minutes"),
-        (["t"], [{"t": dt.datetime(2026, 4, 25)}], None),
+        (["t"], [{"t": moment(2026, 4, 25)}], None),
         (["region"], [{"region": "eu"}], None),
         (["id"], [{"id": 4711}, {"id": 123456789}], None),
         (["d"], [{"d": "2026-04-25"}, {"d": "n/a"}], None),
@@ -254,7 +258,7 @@ def sightings(*ids: str, rows: int = 5) -> list[Sighting]:
 def test_days_that_hold_the_last_hour_only_are_found() -> None:
     """Rows of hour 23 only, day after day: each hour has replaced the day."""
     (finding,), days = lone_windows(
-        sightings("2026-04-24T23", "2026-04-25T23", "2026-04-26T11"), HOUR, DAY, 5
+        sightings("2026-04-24T23", "2026-04-25T23", "2026-04-26T11"), DAY, 5, coarse=True
     )
     assert finding.message.startswith("Day 2026-04-24 holds rows of hour 23 only")
     assert len(days) == 3
@@ -262,26 +266,31 @@ def test_days_that_hold_the_last_hour_only_are_found() -> None:
 
 def test_dates_stored_as_midnight_are_no_lone_hours() -> None:
     """Rows at midnight only have no time of day: nothing can be said about hours."""
-    assert lone_windows(sightings("2026-04-24T00", "2026-04-25T00"), HOUR, DAY, 5)[0] == []
+    midnights = sightings("2026-04-24T00", "2026-04-25T00")
+    assert lone_windows(midnights, DAY, 5, coarse=True)[0] == []
 
 
-def test_a_daily_table_is_judged_by_its_other_days() -> None:
+def test_a_table_without_coarse_partitions_is_judged_by_its_other_days() -> None:
     """A nightly stamp on every day is a habit; one hour among full days is a loss."""
     nightly = sightings("2026-04-23T02", "2026-04-24T02", "2026-04-25T02")
-    assert lone_windows(nightly, DAY, DAY, 5)[0] == []
+    assert lone_windows(nightly, DAY, 5, coarse=False)[0] == []
     full = [f"2026-04-{day}T{hour:02d}" for day in (23, 24) for hour in range(24)]
-    (finding,), _ = lone_windows(sightings(*full, "2026-04-25T23"), DAY, DAY, 5)
+    (finding,), _ = lone_windows(
+        sightings(*full, "2026-04-25T23"), DAY, 5, coarse=False
+    )
     assert finding.examples == ({"period": "2026-04-25", "window": "2026-04-25T23", "rows": 5},)
 
 
-def test_buckets_follow_the_clock_of_a_zone() -> None:
-    """A stretch of time lands in the local day, and nowhere beyond the calendar."""
-    late = int(dt.datetime(2026, 4, 24, 22, tzinfo=dt.timezone.utc).timestamp()) // 900
-    window = window_of_bucket(late, 900, False, DAY, "Europe/Berlin")
-    assert window is not None
-    assert window.id == "2026-04-25"
-    assert window_of_bucket(10**12, 900, False, DAY, "UTC") is None
-    assert window_of_bucket(None, 900, False, DAY, "UTC") is None
+def test_starts_follow_the_clock_of_a_zone() -> None:
+    """A start on the clock is a local one, an instant is not; beyond the calendar is nothing."""
+    midnight = int(dt.datetime(2026, 4, 25, tzinfo=dt.timezone.utc).timestamp())
+    local = window_starting(midnight, True, DAY, "Europe/Berlin")
+    instant = window_starting(midnight - 7200, False, HOUR, "Europe/Berlin")
+    assert local is not None
+    assert instant is not None
+    assert (local.id, instant.id) == ("2026-04-25", "2026-04-25T00")
+    assert window_starting(10**15, False, DAY, "UTC") is None
+    assert window_starting(None, False, DAY, "UTC") is None
 
 
 def test_every_kind_of_finding_is_documented() -> None:
