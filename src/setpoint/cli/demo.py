@@ -165,7 +165,7 @@ def _text(
         points = len(figures.crash_points)
         lines.append(
             f"{output.paint('as promised', 'green')}  {points} crash points, "
-            f"{len(checked)} figures read from the tables"
+            f"{len(checked)} figures checked"
         )
     lines.append(f"page    {page}")
     if kept:

@@ -14,6 +14,7 @@ from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
 from setpoint.errors import SetpointError
 from setpoint.ledger import Ledger
+from setpoint.model.audit import Unique
 from setpoint.model.pipeline import Pipeline
 from setpoint.project.discover import pipelines
 from setpoint.project.wiring import Project
@@ -75,6 +76,9 @@ def _look(project: Project) -> Iterator[Finding]:
     except SetpointError:
         return
     for item in found.values():
+        if not any(isinstance(audit, Unique) for audit in item.audits):
+            told = "no unique(...) audit: duplicate rows inside a window would not be noticed"
+            yield Finding(f"audits of {item.name}", "missing", told)
         yield _tried(f"target of {item.name}", partial(_target, project, item), "bad")
 
 

@@ -115,6 +115,7 @@ def promises(figures: Figures, points: Sequence[str]) -> list[Promise]:
         Promise("rows after its retry", 430_000, last(figures.append)),
         Promise("duplicates in the append table", 180_000, figures.append_duplicates),
         Promise("rows through setpoint", 250_000, last(figures.setpoint)),
+        Promise("rows after each further run", [250_000] * 3, _again(figures.setpoint)),
         Promise("duplicates through setpoint", 0, figures.setpoint_duplicates),
         Promise("the rows are those of the source", True, figures.equals_source),
         Promise("the small append case", [100, 400, 700], _rows(figures.append_small)),
@@ -150,3 +151,7 @@ def _killed_at(moments: Sequence[Moment]) -> int | None:
 
 def _rows(moments: Sequence[Moment]) -> list[int]:
     return [moment.rows for moment in moments if moment.kind != "start"]
+
+
+def _again(moments: Sequence[Moment]) -> list[int]:
+    return [moment.rows for moment in moments if moment.kind == "again"]

@@ -134,7 +134,9 @@ def _checks(figures: Figures) -> list[tuple[str, bool]]:
 def _verdict(promises: Sequence[Promise]) -> str:
     broken = [promise for promise in promises if not promise.kept]
     if not broken:
-        return f"All {len(promises)} figures are as promised, read from the tables themselves."
+        return (
+            f"All {len(promises)} figures are as promised; rows were counted in the tables' files."
+        )
     return "Not as promised: " + "; ".join(
         f"{item.what}: {item.found}, expected {item.expected}" for item in broken
     )

@@ -24,7 +24,7 @@ _RUN = ("run", "copy_orders", "--window", DAY)
 
 
 @dataclass(frozen=True)
-class Stage:
+class Scene:
     """Where the replay takes place and who is told about it."""
 
     folder: Path
@@ -50,34 +50,23 @@ def replay(
     tell: Callable[[str], None],
 ) -> Figures:
     """Play all acts in an empty folder, which becomes a project that can be read and run."""
-    stage = Stage(folder, Children(folder / "logs", environment), say, tell)
-    _prepare(stage)
+    scene = Scene(folder, Children(folder / "logs", environment), say, tell)
+    _prepare(scene)
     # Killed runs are processes of their own; the others share one session, which saves starts.
     tell("starting Spark")
     with one_session(folder):
-        noon = _noon(stage)
-        append, append_small, append_killed_by = _append(stage, noon[0])
-        clean, before = _publish_other_day(stage, points)
-        crash_points = tuple(_crash(stage, point, clean) for point in points)
-        setpoint_small, small_killed_by = _small(stage, noon[1])
-    rerun = _three_more_runs(stage)
+        noon = _noon(scene)
+        append, append_small, append_killed_by = _append(scene, noon[0])
+        clean, before = _publish_other_day(scene, points)
+        start = Moment("start", "before", tables.count(_orders(folder)))
+        crash_points = tuple(_crash(scene, point, clean) for point in points)
+        setpoint_small, small_killed_by = _small(scene, noon[1])
+    rerun, further = _three_more_runs(scene)
     after = tables.contents(_orders(folder))
-    projects = [folder, *(_project(stage, point) for point in points)]
+    projects = [folder, *(_project(scene, point) for point in points)]
     return Figures(
         append=append,
-        setpoint=(
-            Moment("start", "before", 0),
-            *(
-                moment
-                for point in crash_points
-                if point.point == MAIN_POINT
-                for moment in (
-                    Moment("killed", "first run, killed", point.rows_after_crash),
-                    Moment("done", "retry", point.rows_after_retry),
-                )
-            ),
-            *(Moment("again", "run again", after.rows) for _ in rerun.states),
-        ),
+        setpoint=(start, *_around(crash_points), *further),
         append_small=append_small,
         setpoint_small=setpoint_small,
         crash_points=crash_points,
@@ -94,45 +83,46 @@ def replay(
     )
 
 
-def _prepare(stage: Stage) -> None:
-    shutil.copytree(TEMPLATE, stage.folder, dirs_exist_ok=True, ignore=_NO_CACHES)
-    lake.make_lake(stage.folder / "lake")
-    orders = tables.count(_orders(stage.folder, "lake"))
-    other = tables.delta_files(stage.folder / "lake/orders", lake.OTHER_DAY)
-    stage.say(f"source     {orders:>9,} orders of {DAY}, {tables.count(other):,} of {OTHER_DAY}")
+def _prepare(scene: Scene) -> None:
+    shutil.copytree(TEMPLATE, scene.folder, dirs_exist_ok=True, ignore=_NO_CACHES)
+    lake.make_lake(scene.folder / "lake")
+    orders = tables.count(_orders(scene.folder, "lake"))
+    other = tables.delta_files(scene.folder / "lake/orders", lake.OTHER_DAY)
+    scene.say(f"source     {orders:>9,} orders of {DAY}, {tables.count(other):,} of {OTHER_DAY}")
 
 
-def _noon(stage: Stage) -> tuple[int, int]:
+def _noon(scene: Scene) -> tuple[int, int]:
     """The small case begins: both copies load the refunds that there are at noon."""
-    folder = stage.folder
-    stage.tell("both copies load the refunds of the morning")
-    stage.children.append_job(folder, [DAY, "refunds"])
+    folder = scene.folder
+    scene.tell("both copies load the refunds of the morning")
+    scene.children.append_job(folder, [DAY, "refunds"])
     run_here(folder, "copy_refunds", DAY)
     lake.add_refunds_of_the_afternoon(folder / "lake")
     return tables.count(_appended(folder, "refunds")), tables.count(_refunds(folder))
 
 
-def _append(stage: Stage, noon: int) -> tuple[tuple[Moment, ...], tuple[Moment, ...], int | None]:
+def _append(scene: Scene, noon: int) -> tuple[tuple[Moment, ...], tuple[Moment, ...], int | None]:
     """The copy that appends: a night that dies, a retry that goes green."""
-    folder, job = stage.folder, stage.children.append_job
-    stage.say("\nThe copy that appends: append_job.py, plain PySpark")
-    stage.tell("append_job.py copies refunds and orders at night")
+    folder, job = scene.folder, scene.children.append_job
+    scene.say("\nThe copy that appends: append_job.py, plain PySpark")
+    start = Moment("start", "before", tables.count(_appended(folder, "orders")))
+    scene.tell("append_job.py copies refunds and orders at night")
     cut = f"orders:{lake.APPENDED_BEFORE_THE_CRASH}"
     died = job(folder, [DAY, "refunds", "orders"], power_cut=cut)
     batches = tables.running_count(_appended(folder, "orders"))
     small = tables.count(_appended(folder, "refunds"))
     partial = batches[-1] if batches else 0
-    stage.say(f"  killed   {partial:>9,} rows are in the table ({_how(died)})")
-    stage.tell("append_job.py is retried")
+    scene.say(f"  killed   {partial:>9,} rows are in the table ({_how(died)})")
+    scene.tell("append_job.py is retried")
     job(folder, [DAY, "refunds", "orders"])
     everything = tables.running_count(_appended(folder, "orders"))
     after = everything[-1] if everything else 0
     small_after = tables.count(_appended(folder, "refunds"))
-    stage.say(f"  retried  {after:>9,} rows, and the job is green")
+    scene.say(f"  retried  {after:>9,} rows, and the job is green")
     loads = f"{noon} + {small - noon} + {small_after - small}"
-    stage.say(f"  small    {small_after:>9,} refunds in the table: {loads}")
+    scene.say(f"  small    {small_after:>9,} refunds in the table: {loads}")
     moments = (
-        Moment("start", "before", 0),
+        start,
         *(Moment("batch", "batch", rows) for rows in batches[:-1]),
         Moment("killed", "first run, killed", partial),
         *(Moment("batch", "batch", rows) for rows in everything[len(batches) : -1]),
@@ -146,14 +136,14 @@ def _append(stage: Stage, noon: int) -> tuple[tuple[Moment, ...], tuple[Moment, 
     return moments, small_moments, died.signal
 
 
-def _publish_other_day(stage: Stage, points: Sequence[str]) -> tuple[Clean, dict[str, str]]:
+def _publish_other_day(scene: Scene, points: Sequence[str]) -> tuple[Clean, dict[str, str]]:
     """Day one through setpoint, copies of the project for the crashes, and one clean run."""
-    folder = stage.folder
-    stage.say("\nThe same copy through setpoint: pipelines/copies.py")
-    stage.tell("publishing the unrelated day")
+    folder = scene.folder
+    scene.say("\nThe same copy through setpoint: pipelines/copies.py")
+    scene.tell("publishing the unrelated day")
     run_here(folder, "copy_orders", OTHER_DAY)
     for name in (*points, "clean"):
-        project = _project(stage, name)
+        project = _project(scene, name)
         if project == folder:
             continue
         project.mkdir(parents=True)
@@ -161,21 +151,21 @@ def _publish_other_day(stage: Stage, points: Sequence[str]) -> tuple[Clean, dict
         for part in ("pipelines", "warehouse"):
             shutil.copytree(folder / part, project / part, ignore=_NO_CACHES)
         (project / "lake").symlink_to(Path("..", "..", "lake"), target_is_directory=True)
-    stage.tell("one clean run, to compare with")
-    project = _project(stage, "clean")
+    scene.tell("one clean run, to compare with")
+    project = _project(scene, "clean")
     outcome = run_here(project, "copy_orders", DAY)
     clean = Clean(tables.contents(_orders(project)), _fingerprint(outcome))
-    stage.say(f"  clean    {clean.contents.rows:>9,} rows from one run that nothing disturbed")
+    scene.say(f"  clean    {clean.contents.rows:>9,} rows from one run that nothing disturbed")
     return clean, _other_day(folder)
 
 
-def _crash(stage: Stage, point: str, clean: Clean) -> CrashPoint:
+def _crash(scene: Scene, point: str, clean: Clean) -> CrashPoint:
     """Kill the command line at one crash point of a first load, look, retry, look again."""
-    project = _project(stage, point)
-    stage.tell(f"setpoint run, to be killed at {point}")
-    ended = stage.children.setpoint(project, _RUN, fault=f"{point}:kill")
+    project = _project(scene, point)
+    scene.tell(f"setpoint run, to be killed at {point}")
+    ended = scene.children.setpoint(project, _RUN, fault=f"{point}:kill")
     rows_after_crash = tables.count(_orders(project))
-    stage.tell(f"setpoint run, retried after the kill at {point}")
+    scene.tell(f"setpoint run, retried after the kill at {point}")
     outcome = run_here(project, "copy_orders", DAY)
     after = tables.contents(_orders(project))
     result = CrashPoint(
@@ -188,23 +178,23 @@ def _crash(stage: Stage, point: str, clean: Clean) -> CrashPoint:
         publishes=publishes(project / "warehouse/orders", DAY),
         retry=outcome.state,
     )
-    stage.say(
+    scene.say(
         f"  killed   {rows_after_crash:>9,} rows at {point:<9} "
         f"retried  {after.rows:>9,} rows  ({_how(ended)}; the retry: {outcome.state})"
     )
     return result
 
 
-def _small(stage: Stage, noon: int) -> tuple[tuple[Moment, ...], int | None]:
+def _small(scene: Scene, noon: int) -> tuple[tuple[Moment, ...], int | None]:
     """The small case ends: a day with 100 rows becomes one with 300, through a crash."""
-    folder = stage.folder
-    stage.tell("setpoint run copy_refunds, to be killed before its commit")
+    folder = scene.folder
+    scene.tell("setpoint run copy_refunds, to be killed before its commit")
     words = ("run", "copy_refunds", "--window", DAY)
-    ended = stage.children.setpoint(folder, words, fault="audited:kill")
+    ended = scene.children.setpoint(folder, words, fault="audited:kill")
     small = tables.count(_refunds(folder))
     run_here(folder, "copy_refunds", DAY)
     after = tables.count(_refunds(folder))
-    stage.say(
+    scene.say(
         f"  small    {after:>9,} refunds in the table: {noon}, {small} ({_how(ended)}), {after}"
     )
     moments = (
@@ -215,24 +205,35 @@ def _small(stage: Stage, noon: int) -> tuple[tuple[Moment, ...], int | None]:
     return moments, ended.signal
 
 
-def _three_more_runs(stage: Stage) -> Rerun:
+def _three_more_runs(scene: Scene) -> tuple[Rerun, tuple[Moment, ...]]:
     """Run again where no Java can be found; a forced run there shows that Spark cannot start."""
-    states = []
+    states, moments = [], []
     for number in ("first", "second", "third"):
-        stage.tell(f"the {number} further run, with no Java in reach")
-        answer = stage.children.setpoint(stage.folder, _RUN, java=False).data()
+        scene.tell(f"the {number} further run, with no Java in reach")
+        answer = scene.children.setpoint(scene.folder, _RUN, java=False).data()
         windows = answer.get("data", {}).get("windows", [{}])
         states.append(str(windows[0].get("state", "failed")))
-    control = stage.children.setpoint(stage.folder, (*_RUN, "--force"), java=False).data()
+        moments.append(Moment("again", "run again", tables.count(_orders(scene.folder))))
+    control = scene.children.setpoint(scene.folder, (*_RUN, "--force"), java=False).data()
     rerun = Rerun(tuple(states), str(control.get("error", {}).get("code", "none")))
-    rows = tables.count(_orders(stage.folder))
     how = "a JVM may have started" if rerun.jvm_started else "no JVM: there was no Java in reach"
-    stage.say(f"  again    {rows:>9,} rows after three more runs: {', '.join(states)} ({how})")
-    return rerun
+    scene.say(
+        f"  again    {moments[-1].rows:>9,} rows after three more runs: {', '.join(states)} ({how})"
+    )
+    return rerun, tuple(moments)
 
 
-def _project(stage: Stage, point: str) -> Path:
-    return stage.folder if point == MAIN_POINT else stage.folder / "crashes" / point
+def _around(crash_points: Sequence[CrashPoint]) -> tuple[Moment, ...]:
+    """The crash and the retry of the main project, as moments of its table."""
+    main = next(point for point in crash_points if point.point == MAIN_POINT)
+    return (
+        Moment("killed", "first run, killed", main.rows_after_crash),
+        Moment("done", "retry", main.rows_after_retry),
+    )
+
+
+def _project(scene: Scene, point: str) -> Path:
+    return scene.folder if point == MAIN_POINT else scene.folder / "crashes" / point
 
 
 def _orders(project: Path, place: str = "warehouse") -> list[Path]:

@@ -210,7 +210,7 @@ class DeltaTarget:
             if chosen.kind == "files":
                 # The log took exactly the version after the one we looked at, or nothing.
                 version = snapshot.version + 1 if snapshot else 0
-                return Published(receipt, version, self._table_id(snapshot))
+                return self._counted(run, receipt, staged, version)
             return self._confirm(run, receipt)
         raise TransientError(
             "SP-P01",
@@ -250,9 +250,30 @@ class DeltaTarget:
 
         return find(self._storage, self._snapshot())
 
-    def _table_id(self, snapshot: Snapshot | None) -> str:
-        known = snapshot or self._snapshot()
-        return known.table_id if known else ""
+    def _counted(
+        self, run: Run, receipt: Receipt, staged: Staged | None, version: int
+    ) -> Published:
+        """Count the published slice in the log: nobody has to remember to check."""
+        snapshot = open_snapshot(self._storage, version)
+        if snapshot is None:
+            raise PermanentError(
+                "SP-P04",
+                f"The commit of {run.label} was acknowledged, but there is no table now.",
+                state="It is not known what the target holds.",
+                next="Find out who removed the table, then run again.",
+            )
+        if staged is not None:
+            paths, rows = self._slices(snapshot, [run.window])
+            if files_digest(paths[run.window]) != receipt.files or rows[run.window] != receipt.rows:
+                raise PermanentError(
+                    "SP-P04",
+                    f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
+                    f"{rows[run.window]} rows in other files.",
+                    why="This must not happen; somebody may have written to the log by hand.",
+                    state=f"The table is at version {version}; the old rows are in the one before.",
+                    next="Please report this with the table's _delta_log.",
+                )
+        return Published(receipt, version, snapshot.table_id)
 
     def _confirm(self, run: Run, receipt: Receipt) -> Published:
         """Read the target's own word; a writer may skip a commit without saying so."""
