@@ -20,8 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, output: Output) -> int:
     with open_project(options, output) as project:
         pipeline = pipeline_named(project.config, options.pipeline)
-        windows, _ = chosen_windows(options, pipeline, edge.utc_now(), output)
         parameters = chosen_parameters(options, pipeline)
+        windows, _ = chosen_windows(options, pipeline, edge.utc_now(), output)
         bound = project.bind(pipeline)
         plans = plan_windows(
             bound, windows, project.world(), parameters=parameters, force=options.force

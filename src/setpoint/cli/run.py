@@ -26,8 +26,8 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         return plan_verb.execute(options, output)
     with open_project(options, output) as project:
         pipeline = pipeline_named(project.config, options.pipeline)
-        windows, resolved_default = chosen_windows(options, pipeline, edge.utc_now(), output)
         parameters = chosen_parameters(options, pipeline)
+        windows, resolved_default = chosen_windows(options, pipeline, edge.utc_now(), output)
         bound = project.bind(pipeline)
         world = project.world(resolved_default=resolved_default)
         plans = plan_windows(bound, windows, world, parameters=parameters, force=options.force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from types import ModuleType
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.table import Table
 from setpoint.project.config import Config
 
 
@@ -38,7 +40,7 @@ def pipelines(config: Config) -> dict[str, Pipeline]:
                     next='Give one of them another name: @pipeline(name="...").',
                 )
             found[item.name] = item
-    _refuse_shared_targets(list(found.values()))
+    _refuse_shared_targets(list(found.values()), config.root)
     return found
 
 
@@ -112,10 +114,17 @@ def _in_module(module: ModuleType) -> list[Pipeline]:
     return [value for value in vars(module).values() if isinstance(value, Pipeline)]
 
 
-def _refuse_shared_targets(found: list[Pipeline]) -> None:
+def _place(target: Table, root: Path) -> str:
+    """A table's place in one spelling."""
+    if target.path is None or "://" in target.path:
+        return target.label.rstrip("/")
+    return os.path.normpath(root / target.path)
+
+
+def _refuse_shared_targets(found: list[Pipeline], root: Path) -> None:
     owners: dict[str, Pipeline] = {}
     for item in found:
-        place = item.target.label.rstrip("/")
+        place = _place(item.target, root)
         other = owners.setdefault(place, item)
         if other is not item:
             raise DefinitionError(

@@ -1,0 +1,215 @@
+"""The command line: help, errors, exit codes and the JSON envelope."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from setpoint.cli.main import VERBS, main
+
+PIPELINE = """
+from setpoint import delta, pipeline
+
+@pipeline(every="day", target=delta("out", partition_by="d"), start="2026-04-20")
+def daily(window, factor: int = 2):
+    raise AssertionError("planning must not call the pipeline")
+"""
+
+
+@pytest.fixture
+def project(project_dir: Path) -> Path:
+    (project_dir / "setpoint.toml").write_text('[pipelines]\npaths = ["pipelines"]\n')
+    (project_dir / "pipelines").mkdir()
+    (project_dir / "pipelines" / "daily.py").write_text(PIPELINE)
+    return project_dir
+
+
+def envelope(capfd: pytest.CaptureFixture[str]) -> dict[str, object]:
+    body = json.loads(capfd.readouterr().out)
+    assert isinstance(body, dict)
+    return body
+
+
+def test_help_names_every_verb_and_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
+    """`setpoint --help` lists the verbs with one line each, and the exit codes."""
+    assert main(["--help"]) == 0
+    text = capfd.readouterr().out
+    assert all(f"  {verb}" in text and help_text in text for verb, help_text in VERBS.items())
+    assert all(f"\n  {code}  " in text for code in (0, 1, 2, 3, 4, 130))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each verb has a help text with its options, and starts nothing to give it."""
+    with pytest.raises(SystemExit) as ended:
+        main([verb, "--help"])
+    assert ended.value.code == 0
+    text = capfd.readouterr().out
+    assert text.startswith(f"usage: setpoint {verb}")
+    assert "--json" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["run"],
+        ["run", "daily", "--nope"],
+        ["run", "daily", "--window", "2026-04-25", "--from", "2026-04-25", "--to", "2026-04-26"],
+        ["run", "daily", "--from", "2026-04-25"],
+        ["plan", "daily", "--param", "factor"],
+        ["recover", "--older-than", "-1"],
+        ["--window"],
+    ],
+)
+def test_a_wrong_call_is_exit_code_2(
+    project: Path, words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A call that cannot be understood says so in four parts on stderr and prints no answer."""
+    assert main(words) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("SP-C01  ")
+    assert "the target is unchanged" in said.err
+
+
+def test_errors_have_one_envelope(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """With --json an error is one object with its code and four parts."""
+    assert main(["plan", "nobody", "--json"]) == 2
+    body = envelope(capfd)
+    assert body["ok"] is False
+    assert body["schema"] == "setpoint.plan/1"
+    error = body["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == "SP-C04"
+    assert set(error) == {"code", "what", "why", "state", "next"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["plan", "daily", "--window", "2026-02-30"], "SP-W01"),
+        (["plan", "daily", "--window", "2026-04-25T13"], "SP-W02"),
+        (["plan", "daily", "--from", "2026-04-26", "--to", "2026-04-25"], "SP-W03"),
+        (["plan", "daily", "--window", "2026-04-25", "--param", "size=3"], "SP-C06"),
+        (["plan", "daily", "--window", "2026-04-25", "--param", "factor=x"], "SP-C06"),
+        (["plan", "nowhere.py:daily", "--window", "2026-04-25"], "SP-C04"),
+        (["plan", "daily", "--config", "nowhere.toml"], "SP-C03"),
+        (["recover", "nobody"], "SP-C04"),
+    ],
+)
+def test_bad_input_has_its_code(
+    project: Path, words: list[str], code: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each kind of bad input is told apart, before anything is started."""
+    assert main([*words, "--json"]) == 2
+    error = envelope(capfd)["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == code
+    assert "unchanged" in str(error["state"])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["../../etc", "a\nb", "2026-04-25'; DROP TABLE x; --", "\x00", "２０２６-04-25", "9" * 500],
+)
+def test_hostile_windows_are_refused(
+    project: Path, hostile: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No text that is not a window id gets near a path or a predicate."""
+    assert main(["plan", "daily", f"--window={hostile}"]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(("SP-W01", "SP-W03"))
+    assert len(said) < 600
+
+
+def test_plan_shows_the_steps_without_calling_the_pipeline(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A plan names every step and the reason, and writes nothing."""
+    assert main(["plan", "daily", "--window", "2026-04-25", "--param", "factor=3", "--json"]) == 0
+    data = envelope(capfd)["data"]
+    assert isinstance(data, dict)
+    window = data["windows"][0]
+    assert (window["action"], window["reason"]) == ("run", "never published")
+    assert [step["step"] for step in window["steps"]] == ["stage", "audit", "publish", "record"]
+    assert not (project / "out").exists()
+
+
+def test_parameters_change_the_run_key(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Another parameter is another run; the same one is the same run."""
+    keys = []
+    for value in ("2", "3", "2"):
+        main(["plan", "daily", "--window", "2026-04-25", "--param", f"factor={value}", "--json"])
+        data = envelope(capfd)["data"]
+        assert isinstance(data, dict)
+        keys.append(data["windows"][0]["run_key"])
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_status_sees_the_gap_since_the_start(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Windows between the stated start and now that were never published are missing."""
+    assert main(["status", "--json"]) == 0
+    data = envelope(capfd)["data"]
+    assert isinstance(data, dict)
+    daily = data["pipelines"][0]
+    assert daily["counts"]["missing"] == len(daily["windows"]) > 200
+    assert daily["windows"][0]["window"] == "2026-04-20"
+
+
+def test_a_broken_pipeline_file_names_its_line(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file that cannot be imported is a configuration error with its line, no stack trace."""
+    (project / "pipelines" / "daily.py").write_text("x = 1\ny = 1 / 0\n")
+    assert main(["status"]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("SP-C05")
+    assert "line 2" in said
+    assert "Traceback" not in said
+
+
+def test_a_shared_target_is_refused(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Two pipelines with one target would replace each other's rows."""
+    other = PIPELINE.replace("def daily", "def other").replace('"out"', '"./out/"')
+    (project / "pipelines" / "other.py").write_text(other)
+    assert main(["status"]) == 2
+    assert capfd.readouterr().err.startswith("SP-D05")
+
+
+def test_init_refuses_to_overwrite(project_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A second init writes nothing and says which file is there."""
+    assert main(["init", "--json"]) == 0
+    files = envelope(capfd)["data"]
+    assert isinstance(files, dict)
+    written = {name: Path(name).read_text() for name in files["files"]}
+    assert main(["init"]) == 2
+    assert capfd.readouterr().err.startswith("SP-C09")
+    assert all(Path(name).read_text() == text for name, text in written.items())
+
+
+def test_the_version_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    """`--version` is the package's version."""
+    from setpoint import __version__
+
+    assert main(["--version"]) == 0
+    assert capfd.readouterr().out == f"setpoint {__version__}\n"
+
+
+def test_verbs_that_need_no_spark_do_not_import_it(project: Path) -> None:
+    """status and plan of a project whose own files do not import PySpark leave it unloaded."""
+    script = (
+        "import sys\nfrom setpoint.cli.main import main\n"
+        "code = main(['status']) or main(['plan', 'daily', '--window', '2026-04-25'])\n"
+        "print(code, 'pyspark' in sys.modules, 'py4j' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=project
+    )
+    assert done.stdout.splitlines()[-1] == "0 False False"
