@@ -48,7 +48,7 @@ def as_promised() -> Figures:
     point = CrashPoint("staged", "the rows are staged", 9, 0, 250_000, True, 1, "published")
     return Figures(
         append=moments(0, 180_000, 430_000),
-        setpoint=moments(0, 0, 250_000),
+        setpoint=(*moments(0, 0, 250_000), *[Moment("again", "run again", 250_000)] * 3),
         append_small=tuple(Moment("done", "", rows) for rows in (100, 400, 700)),
         setpoint_small=tuple(Moment("done", "", rows) for rows in (100, 100, 300)),
         crash_points=(point,),
@@ -136,7 +136,8 @@ def test_every_promise_is_kept_by_the_right_figures() -> None:
         {"other_day_unchanged": False},
         {"rerun": Rerun(("unchanged", "published", "unchanged"), "SP-S02")},
         {"rerun": Rerun(("unchanged",) * 3, "none")},
-        {"setpoint": (Moment("done", "retry", 250_001),)},
+        {"setpoint": moments(0, 0, 250_000)},
+        {"setpoint": (*moments(0, 0, 250_000), *[Moment("again", "run again", 250_001)] * 3)},
         {"setpoint_small": tuple(Moment("done", "", rows) for rows in (100, 400, 700))},
         {"crash_points": ()},
         {"crash_points": (CrashPoint("staged", "", None, 0, 250_000, True, 1, "published"),)},
