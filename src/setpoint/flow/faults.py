@@ -3,7 +3,8 @@
 In production no fault is armed and reaching a point does nothing. A fault is armed with
 `SETPOINT_FAULT=point:action`, several separated by commas; `point@2` arms it for the second
 try only. Actions: `kill` (SIGKILL to this process), `raise` (a passing failure), `lose` (the
-answer of the commit is lost), `wait=PATH` (hold until the file exists).
+answer of the commit is lost), `wait=PATH` (hold until the file exists). The point `staging` lies
+inside a step and takes `kill` only.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 
 from setpoint.errors import NOTHING_STARTED, TransientError, UnknownCommitError, UsageError
 
 POINTS: dict[str, str] = {
     "resolved": "the run is known, nothing was read",
     "read": "the inputs are bound, nothing was staged",
+    "staging": "some rows are staged, the rest is being written",
     "staged": "the rows are staged, nothing was audited",
     "audited": "the audits are evaluated, the commit was not sent",
     "committed": "the commit has landed, its answer was not seen",
@@ -56,12 +60,39 @@ class Faults:
             if fault.point == point and fault.only_try in (None, try_number):
                 _strike(fault)
 
+    def during(
+        self, point: str, try_number: int, has_begun: Callable[[], bool]
+    ) -> AbstractContextManager[None]:
+        """Strike in the middle of a block, as soon as it has begun to leave traces."""
+        for fault in self.armed:
+            if fault.point == point and fault.only_try in (None, try_number):
+                return _in_the_middle(fault, has_begun)
+        return nullcontext()
+
+
+@contextmanager
+def _in_the_middle(fault: Fault, has_begun: Callable[[], bool]) -> Iterator[None]:
+    ended = Event()
+
+    def watch() -> None:
+        while not ended.is_set() and not has_begun():
+            ended.wait(0.005)
+        _strike(fault)
+
+    Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        _strike(fault)
+
 
 def _parse(text: str) -> Fault:
     place, _, action = text.partition(":")
     point, _, number = place.partition("@")
     action, _, argument = action.partition("=")
-    if point not in POINTS or action not in ACTIONS or (number and not number.isdigit()):
+    known = point in POINTS and action in (("kill",) if point == "staging" else ACTIONS)
+    if not known or (number and not number.isdigit()):
         raise UsageError(
             "SP-C03",
             f"SETPOINT_FAULT={text!r:.80} is not a fault.",

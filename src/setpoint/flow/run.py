@@ -1,6 +1,6 @@
 """The life of a run: read, stage, audit, publish, record.
 
-`execute` follows the steps of a plan, top to bottom. Between the steps lie the crash points;
+An attempt follows the steps of a plan, top to bottom. Between the steps lie the crash points;
 whatever happens at one of them, the target holds the old slice or the new one, and the next
 attempt finds out which by reading the target.
 """
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from setpoint.errors import RefusedError, SetpointError, UnknownCommitError
 from setpoint.flow import steps
+from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.plan import Bound, plan
 from setpoint.flow.publish import Verdict, publish
@@ -22,9 +23,13 @@ from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
 from setpoint.ledger.records import AttemptState
-from setpoint.model.audit import AuditResult, NotNull, RowCount, RowCountChange, rides_along
+from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Staged
 from setpoint.model.window import Window
+
+T = TypeVar("T")
+
+_THEN = {"stage": "staged", "audit": "audited"}
 
 
 def plan_windows(
@@ -72,7 +77,7 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
         current = first if number == 1 else _plan_again(bound, first, world)
         if current.is_unchanged:
             return replace(record_unchanged(bound, [current], world)[0], tries=number)
-        return replace(execute(bound, current, world, try_number=number), tries=number)
+        return replace(Attempt(bound, current, world, number).execute(), tries=number)
 
     def on_retry(number: int, error: BaseException, wait: float) -> None:
         world.warn(f"{label}  try {number} failed, next in {wait:.0f} s: {_first_part(error)}")
@@ -81,207 +86,159 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
     return replace(outcome, seconds=(world.now() - started).total_seconds())
 
 
-def execute(bound: Bound, current: Plan, world: World, *, try_number: int = 1) -> Outcome:
-    """One attempt: follow the plan's steps and keep the ledger informed."""
-    run, attempt = current.run, world.new_attempt_id()
-    recording = Recording(world, attempt)
-    recording.begin(current, bound.target.uri, bound.target.location(run, attempt), try_number)
-    try:
-        outcome = _follow(bound, current, world, recording, attempt, try_number)
-    except RefusedError as error:
-        recording.finish("refused", error=error)
-        raise
-    except UnknownCommitError as error:
-        return _settle(bound, current, world, recording, attempt, error)
-    except BaseException as error:
-        recording.finish("failed", error=error)
-        if isinstance(error, Exception):
-            with suppress(SetpointError):
-                bound.target.drop_stage(bound.target.location(run, attempt))
-        raise
-    world.faults.reach("recorded", try_number)
-    return outcome
+class Attempt:
+    """One try at a plan, and what it has so far: inputs, a stage, verdicts, a publish."""
 
+    def __init__(self, bound: Bound, current: Plan, world: World, try_number: int) -> None:
+        self._bound, self._plan, self._world, self._try = bound, current, world, try_number
+        self._run = current.run
+        self._id = world.new_attempt_id()
+        self._recording = Recording(world, self._id)
+        self._inputs: dict[str, Any] = {}
+        self._staged: Staged | None = None
+        self._results: tuple[AuditResult, ...] = ()
+        self._verdict: Verdict | None = None
 
-def _follow(
-    bound: Bound,
-    current: Plan,
-    world: World,
-    recording: Recording,
-    attempt: str,
-    try_number: int,
-) -> Outcome:
-    run, target, reach = current.run, bound.target, world.faults.reach
-    inputs: dict[str, Any] = {}
-    staged: Staged | None = None
-    results: tuple[AuditResult, ...] = ()
-    verdict: Verdict | None = None
-    reach("resolved", try_number)
-    session = world.engine.session(bound.connectors())
-    with world.engine.pinned(session):
-        for step in current.steps:
-            world.tell(f"{run.label}  {step.name}  {step.describe()}")
-            with recording.step(step.name, {"what": step.describe()}):
-                match step:
-                    case steps.Read():
-                        source = bound.sources[step.source]
-                        pinned = run.inputs[step.source]
-                        inputs[step.source] = source.read(session, run.window, pinned)
-                    case steps.Stage():
-                        reach("read", try_number)
-                        frame = evaluate(run, inputs)
-                        staged = target.stage(frame, run, attempt, run.pipeline.audits)
-                        if run.by_contents:
-                            run = run.of_contents(staged.contents, attempt)
-                        reach("staged", try_number)
-                    case steps.Audit():
-                        assert staged is not None
-                        results = _audit(bound, session, current, staged)
-                        recording.audits(results)
-                        reach("audited", try_number)
-                    case steps.Publish():
-                        assert staged is not None
-                        verdict = publish(
-                            target,
-                            session,
-                            run,
-                            staged,
-                            results,
-                            current.state,
-                            world.now().isoformat(timespec="seconds"),
-                        )
-                        reach("committed", try_number)
-                    case steps.Record():
-                        assert staged is not None
-                        assert verdict is not None
-                        reach("published", try_number)
-                        _record(bound, world, recording, verdict, staged)
-                    case steps.Unchanged():
-                        raise AssertionError("an unchanged window has nothing to execute")
-    assert verdict is not None
-    return Outcome(
-        pipeline=run.pipeline.name,
-        window=run.window.id,
-        state="unchanged" if verdict.published is None else "published",
-        reason=_reason(current, verdict),
-        attempt=attempt,
-        receipt=verdict.receipt,
-        only_receipt=verdict.only_receipt,
-        audits=results,
-    )
+    def execute(self) -> Outcome:
+        """Follow the steps and keep the ledger informed, however it ends."""
+        target, recording = self._bound.target, self._recording
+        stage = target.location(self._run, self._id)
+        recording.begin(self._plan, target.uri, stage, self._try)
+        try:
+            self._follow()
+        except RefusedError as error:
+            recording.finish("refused", error=error)
+            raise
+        except UnknownCommitError as error:
+            return self._settle(error)
+        except BaseException as error:
+            # After the commit only the target can say how it ended; recover asks it.
+            recording.finish("failed" if self._verdict is None else "unknown", error=error)
+            if isinstance(error, Exception):
+                with suppress(SetpointError):
+                    target.drop_stage(stage)
+            raise
+        self._reach("recorded")
+        return self._outcome()
 
+    def _follow(self) -> None:
+        self._reach("resolved")
+        session = self._world.engine.session(self._bound.connectors())
+        with self._world.engine.pinned(session):
+            for step in self._plan.steps:
+                self._world.tell(f"{self._run.label}  {step.name}  {step.describe()}")
+                with self._recording.step(step.name, {"what": step.describe()}):
+                    match step:
+                        case steps.Read():
+                            self._read(session, step.source)
+                        case steps.Stage():
+                            self._stage()
+                        case steps.Audit():
+                            self._audit(session)
+                        case steps.Publish():
+                            self._publish(session)
+                        case steps.Record():
+                            self._record()
+                        case steps.Unchanged():
+                            raise AssertionError("an unchanged window has nothing to execute")
+                if step.name in _THEN:
+                    self._reach(_THEN[step.name])
 
-def _audit(bound: Bound, session: Any, current: Plan, staged: Staged) -> tuple[AuditResult, ...]:
-    """All verdicts, in the order of the definition; row-level ones were counted while staging."""
-    run = current.run
-    audits = run.pipeline.audits
-    results: list[AuditResult] = []
-    set_level = [audit for audit in audits if not rides_along(audit)]
-    in_spark = [audit for audit in set_level if not isinstance(audit, (RowCount, RowCountChange))]
-    answers = {}
-    if in_spark:
-        answered = bound.target.audit(session, staged, run, in_spark)
-        answers = dict(zip(map(id, in_spark), answered, strict=True))
-    for position, audit in enumerate(audits):
-        match audit:
-            case RowCount():
-                results.append(_row_count(audit, staged))
-            case RowCountChange():
-                results.append(_row_count_change(bound, audit, current, staged))
-            case _ if rides_along(audit):
-                count = staged.violations[position]
-                found = bound.target.sample(session, staged, run, audit) if count else ()
-                detail = "" if not count else _row_detail(audit, count)
-                results.append(
-                    AuditResult(
-                        audit.name, audit.severity, not count, count, staged.rows, detail, found
-                    )
-                )
-            case _:
-                results.append(answers[id(audit)])
-    return tuple(results)
+    def _read(self, session: Any, name: str) -> None:
+        pinned = self._run.inputs[name]
+        source = self._bound.sources[name]
+        self._inputs[name] = source.read(session, self._run.window, pinned)
 
+    def _stage(self) -> None:
+        self._reach("read")
+        frame = evaluate(self._run, self._inputs)
+        target, audits = self._bound.target, self._run.pipeline.audits
+        place = target.location(self._run, self._id)
+        with self._world.faults.during("staging", self._try, lambda: target.has_stage(place)):
+            self._staged = target.stage(frame, self._run, self._id, audits)
+        if self._run.by_contents:
+            self._run = self._run.of_contents(self._staged.contents, self._id)
 
-def _row_detail(audit: Any, count: int) -> str:
-    return f"{count:,} nulls" if isinstance(audit, NotNull) else f"{count:,} offending rows"
+    def _audit(self, session: Any) -> None:
+        self._results = audit(self._bound, session, self._run, self._have(self._staged))
+        self._recording.audits(self._results)
 
+    def _publish(self, session: Any) -> None:
+        self._verdict = publish(
+            self._bound.target,
+            session,
+            self._run,
+            self._have(self._staged),
+            self._results,
+            self._plan.state,
+            self._world.now().isoformat(timespec="seconds"),
+        )
+        self._reach("committed")
 
-def _row_count(audit: RowCount, staged: Staged) -> AuditResult:
-    low, high = audit.min, audit.max
-    fits = (low is None or staged.rows >= low) and (high is None or staged.rows <= high)
-    detail = (
-        f"{staged.rows:,} rows, expected {low or 0:,} to {'any' if high is None else f'{high:,}'}"
-    )
-    return AuditResult(audit.name, audit.severity, fits, 0, staged.rows, detail)
+    def _record(self) -> None:
+        self._reach("published")
+        target, staged = self._bound.target, self._have(self._staged)
+        verdict = self._have(self._verdict)
+        try:
+            if verdict.published is None or verdict.only_receipt:
+                target.drop_stage(staged.location)
+            else:
+                target.tidy_stage(staged)
+        except SetpointError as error:
+            # The window is right; what could not be cleared away is a matter for recover.
+            self._world.warn(str(error))
+        if verdict.published is not None:
+            self._recording.receipt(target.uri, verdict.published)
+        state: AttemptState = "unchanged" if verdict.published is None else "published"
+        self._recording.finish(state, receipt=verdict.receipt)
 
+    def _settle(self, error: UnknownCommitError) -> Outcome:
+        """The commit's answer was lost: ask the target whether it landed."""
+        target = self._bound.target
+        try:
+            landed = target.landed(self._run.window, self._id)
+        except SetpointError as unreadable:
+            self._recording.finish("unknown", error=error)
+            raise error from unreadable
+        if landed is None:
+            # The stage stays: a commit that is still under way may yet name its files.
+            self._recording.finish("failed", error=error)
+            raise error
+        self._recording.receipt(target.uri, landed)
+        self._recording.finish("published", receipt=landed.receipt)
+        self._verdict = Verdict(landed.receipt, landed)
+        note = "the commit's answer was lost, the target has the receipt"
+        return replace(self._outcome(), reason=f"{self._plan.reason}; {note}")
 
-def _row_count_change(
-    bound: Bound, audit: RowCountChange, current: Plan, staged: Staged
-) -> AuditResult:
-    previous = current.run.window.previous()
-    before = bound.target.inspect([previous])[previous]
-    rows = before.receipt.rows if before.receipt else before.rows
-    if not before.published or rows is None:
-        detail = f"nothing to compare with: {previous.id} was never published"
-        return AuditResult(audit.name, audit.severity, True, 0, staged.rows, detail)
-    change = abs(staged.rows - rows) / rows if rows else float(staged.rows > 0)
-    detail = f"{staged.rows:,} rows against {rows:,} in {previous.id}: {change:.1%} change"
-    return AuditResult(audit.name, audit.severity, change <= audit.max, 0, staged.rows, detail)
+    def _outcome(self) -> Outcome:
+        verdict = self._have(self._verdict)
+        reason = self._plan.reason
+        if verdict.published is None:
+            by_contents = self._run.by_contents
+            reason = (
+                "the window already holds these rows"
+                if by_contents
+                else "published by another attempt meanwhile"
+            )
+        return Outcome(
+            pipeline=self._run.pipeline.name,
+            window=self._run.window.id,
+            state="unchanged" if verdict.published is None else "published",
+            reason=reason,
+            attempt=self._id,
+            receipt=verdict.receipt,
+            only_receipt=verdict.only_receipt,
+            audits=self._results,
+        )
 
+    def _reach(self, point: str) -> None:
+        self._world.faults.reach(point, self._try)
 
-def _record(
-    bound: Bound, world: World, recording: Recording, verdict: Verdict, staged: Staged
-) -> None:
-    try:
-        if verdict.published is None or verdict.only_receipt:
-            bound.target.drop_stage(staged.location)
-        else:
-            bound.target.tidy_stage(staged)
-    except SetpointError as error:
-        # The window is right; what could not be cleared away is a matter for recover.
-        world.warn(f"{error}")
-    if verdict.published is not None:
-        recording.receipt(bound.target.uri, verdict.published)
-    state: AttemptState = "unchanged" if verdict.published is None else "published"
-    recording.finish(state, receipt=verdict.receipt)
-
-
-def _reason(current: Plan, verdict: Verdict) -> str:
-    if verdict.published is not None:
-        return current.reason
-    if current.run.by_contents:
-        return "the window already holds these rows"
-    return "published by another attempt meanwhile"
-
-
-def _settle(
-    bound: Bound,
-    current: Plan,
-    world: World,
-    recording: Recording,
-    attempt: str,
-    error: UnknownCommitError,
-) -> Outcome:
-    """The commit's answer was lost: ask the target whether it landed."""
-    run = current.run
-    try:
-        landed = bound.target.landed(run.window, attempt)
-    except SetpointError as unreadable:
-        recording.finish("unknown", error=error)
-        raise error from unreadable
-    if landed is None:
-        recording.finish("failed", error=error)
-        raise error
-    recording.receipt(bound.target.uri, landed)
-    recording.finish("published", receipt=landed.receipt)
-    return Outcome(
-        pipeline=run.pipeline.name,
-        window=run.window.id,
-        state="published",
-        reason=f"{current.reason}; the commit's answer was lost, the target has the receipt",
-        attempt=attempt,
-        receipt=landed.receipt,
-    )
+    @staticmethod
+    def _have(value: T | None) -> T:
+        if value is None:
+            raise AssertionError("the steps of the plan are out of order")
+        return value
 
 
 def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:

@@ -58,18 +58,22 @@ class PipelineStatus:
         return sum(item.state == state for item in self.windows)
 
     def ranges(self, state: WindowState) -> list[tuple[Window, Window, int]]:
-        """Neighbouring windows of one state, as first, last and number."""
+        """Neighbouring windows of one state and reason, as first, last and number."""
         found: list[tuple[Window, Window, int]] = []
         previous: WindowStatus | None = None
         for item in self.windows:
             if item.state == state:
-                if previous is not None and previous.state == state:
+                if previous is not None and _alike(previous, item):
                     first, _, number = found[-1]
                     found[-1] = (first, item.window, number + 1)
                 else:
                     found.append((item.window, item.window, 1))
             previous = item
         return found
+
+
+def _alike(one: WindowStatus, other: WindowStatus) -> bool:
+    return one.state == other.state and one.reason == other.reason
 
 
 def status(bound: Bound, world: World, now: datetime) -> PipelineStatus:

@@ -111,6 +111,10 @@ class TargetPort(Protocol):
         """Whether an attempt's receipt is in the target."""
         ...
 
+    def has_stage(self, location: str) -> bool:
+        """Whether an attempt has left anything at its place yet."""
+        ...
+
     def drop_stage(self, location: str) -> None: ...
 
     def tidy_stage(self, staged: Staged) -> None:

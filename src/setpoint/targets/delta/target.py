@@ -228,6 +228,9 @@ class DeltaTarget:
                     return Published(receipt, int(entry["version"]), snapshot.table_id)
         return None
 
+    def has_stage(self, location: str) -> bool:
+        return bool(self._storage.files(location))
+
     def drop_stage(self, location: str) -> None:
         snapshot = self._snapshot()
         live = snapshot.files if snapshot else ()

@@ -1,7 +1,5 @@
 """The same nightly copy as two setpoint pipelines: each run sets a day, none adds to it."""
 
-# ruff: noqa: B008 - an input is declared as the default of its argument
-
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
