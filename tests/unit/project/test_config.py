@@ -1,0 +1,77 @@
+"""The configuration: found, read, and refused when a word in it is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from setpoint.errors import UsageError
+from setpoint.project.config import find_config
+
+
+def test_the_nearest_configuration_above_counts(tmp_path: Path) -> None:
+    """As with git: from any folder of the project."""
+    (tmp_path / "setpoint.toml").write_text('[pipelines]\npaths = "jobs"\n')
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    config = find_config(deep)
+    assert (config.root, config.pipelines) == (tmp_path, ("jobs",))
+
+
+def test_pyproject_serves_as_well(tmp_path: Path) -> None:
+    """Under tool.setpoint; a pyproject.toml without it is passed over."""
+    (tmp_path / "pyproject.toml").write_text("[tool.setpoint.retry]\ntries = 5\n")
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert find_config(below).tries == 5
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    """The folder itself is the root."""
+    config = find_config(tmp_path)
+    assert (config.file, config.root, config.tries) == (None, tmp_path, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[spark]\nmastr = 'x'\n",
+        "pipelines = 'x'\n",
+        "[retry]\ntries = 0\n",
+        "[retry]\ntries = true\n",
+        "[retry]\nfirst_wait = 'soon'\n",
+        "[pipelines]\npaths = 3\n",
+        "[ledger]\nurl = ''\n",
+        "[spark\n",
+        "\udcff",
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str) -> None:
+    """A setting that is silently ignored is worse than none."""
+    (tmp_path / "setpoint.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UsageError) as caught:
+        find_config(tmp_path)
+    assert caught.value.code == "SP-C03"
+
+
+def test_an_explicit_file_must_exist(tmp_path: Path) -> None:
+    """--config is not a wish."""
+    with pytest.raises(UsageError):
+        find_config(tmp_path, str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("", "/.setpoint/ledger.db"),
+        ("[ledger]\nurl = 'sqlite:///x/l.db'\n", "/x/l.db"),
+        ("[ledger]\nurl = 'sqlite:////abs/l.db'\n", "sqlite:////abs/l.db"),
+        ("[ledger]\nurl = 'postgresql://h/db'\n", "postgresql://h/db"),
+    ],
+)
+def test_the_ledger_lies_in_the_project(tmp_path: Path, text: str, end: str) -> None:
+    """A relative path starts at the project's folder, not at the current one."""
+    (tmp_path / "setpoint.toml").write_text(text)
+    assert find_config(tmp_path).ledger_url.endswith(end)
