@@ -50,7 +50,7 @@ class Frame:
 
     rows: tuple[int, ...]
     schema: Any = SCHEMA
-    sparkSession: Any = None  # noqa: N815 - the name that a DataFrame has
+    sparkSession: Any = None
 
 
 class NoSpark:

@@ -1,4 +1,4 @@
-"""Two and more processes at once: on one window, on neighbours, and on a table that is not there."""
+"""Processes at once: on one window, on neighbours, and on a table that is not there yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from staging import Bench
 
 WORKER = Path(__file__).with_name("worker.py")
-PROJECT = '''
+PROJECT = """
 [spark]
 master = "local[1]"
 [spark.conf]
@@ -27,8 +27,8 @@ master = "local[1]"
 [retry]
 first_wait = 0
 longest_wait = 0
-'''
-PIPELINE = '''
+"""
+PIPELINE = """
 from pyspark.sql import SparkSession, functions as F
 from setpoint import Window, delta, pipeline
 
@@ -36,7 +36,7 @@ from setpoint import Window, delta, pipeline
 def counted(window: Window, count: int = 1):
     rows = SparkSession.active().range(count)
     return rows.select(F.col("id").cast("int").alias("id"), window.date.alias("d"))
-'''
+"""
 
 
 class Worker:
@@ -153,9 +153,7 @@ def test_many_processes_on_one_window(team: list[Worker], tmp: Path, round_: int
 
 
 @pytest.mark.parametrize("round_", range(10))
-def test_many_processes_on_neighbouring_windows(
-    team: list[Worker], tmp: Path, round_: int
-) -> None:
+def test_many_processes_on_neighbouring_windows(team: list[Worker], tmp: Path, round_: int) -> None:
     """All four land, each in its own slice; nobody's rows are lost or doubled."""
     days = [date(2026, 5, 1 + n) for n in range(4)]
     commands = [

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from setpoint import Outcome, Pipeline, delta, pipeline
 from setpoint.flow.faults import Faults
@@ -37,6 +40,16 @@ class Shelf:
         self.rows = rows
 
 
+def frame_of(spark: SparkSession, rows: Rows, schema: str) -> DataFrame:
+    """Rows as a local relation: no Python worker has to start for them."""
+    if "<" in schema:
+        return spark.createDataFrame(list(rows), schema)
+    kinds = to_arrow_schema(T.StructType.fromDDL(schema))
+    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, kinds, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, schema=kinds))
+
+
 @dataclass
 class Lab:
     """A project folder in which tests define, run and look at pipelines."""
@@ -60,7 +73,7 @@ class Lab:
 
         def job(window: Window) -> DataFrame:
             held = fixed.rows if isinstance(fixed, Shelf) else fixed
-            return spark.createDataFrame(list(held), schema)
+            return frame_of(spark, held, schema)
 
         place = target if target is not None else delta("out", partition_by="d")
         return pipeline(every=every, target=place, **definition)(job)
@@ -87,9 +100,7 @@ class Lab:
     ) -> Plan:
         given = {**job.parameters, **(parameters or {})}
         windows = self.windows(job, text)
-        plans = plan_windows(
-            self.bind(job), windows, self.world(), parameters=given, force=force
-        )
+        plans = plan_windows(self.bind(job), windows, self.world(), parameters=given, force=force)
         assert len(plans) == 1
         return plans[0]
 
@@ -152,7 +163,7 @@ class Lab:
 @pytest.fixture
 def lab(project_dir: Path, spark: SparkSession) -> Iterator[Lab]:
     told: list[str] = []
-    config = Config(root=project_dir)
+    config = Config(root=project_dir, ledger="sqlite:///.setpoint/ledger.db")
     with Project(config, tell=told.append, warn=told.append) as project:
         yield Lab(project_dir, spark, project, told)
 

@@ -137,7 +137,6 @@ def test_unique_is_exact_on_dense_keys(lab: Any, duplicates: int) -> None:
     spark = lab.spark
 
     def dense(window: Any) -> Any:
-        from pyspark.sql import functions as F
 
         keys = spark.range(40_000)
         if duplicates:

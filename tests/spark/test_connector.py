@@ -1,4 +1,4 @@
-"""Tables through the Delta connector: the same rows as deltalake, and the tables it alone can write."""
+"""The Delta connector: the same rows as deltalake sees, and the tables it alone can write."""
 
 from __future__ import annotations
 

@@ -19,13 +19,14 @@ def at(*parts: int) -> dt.datetime:
     return dt.datetime(*parts, tzinfo=UTC)
 
 
+LOCAL = dt.datetime.fromisoformat("2026-04-25T13:01")
 CASES = [
     ("hour", "2026-04-25T13", "2026-04-25T14", "timestamp", at(2026, 4, 25, 13, 59, 59, 999999)),
     ("hour", "2026-04-25T13", "2026-04-25T12", "timestamp", at(2026, 4, 25, 13)),
     (MINUTES, "2026-04-25T13:15", "2026-04-25T13:30", "timestamp", at(2026, 4, 25, 13, 29, 59)),
     (MINUTES, "2026-04-25T13:15", "2026-04-25T13:00", "timestamp", at(2026, 4, 25, 13, 15)),
     ("day", "2026-04-25", "2026-04-26", "timestamp", at(2026, 4, 25, 23, 59, 59, 500000)),
-    ("hour", "2026-04-25T13", "2026-04-25T14", "timestamp_ntz", dt.datetime(2026, 4, 25, 13, 1)),
+    ("hour", "2026-04-25T13", "2026-04-25T14", "timestamp_ntz", LOCAL),
     ("week", "2026-W17", "2026-W18", "date", dt.date(2026, 4, 26)),
     ("month", "2026-04", "2026-05", "date", dt.date(2026, 4, 30)),
     ("day", "2026-04-25", "2026-04-26", "date", dt.date(2026, 4, 25)),

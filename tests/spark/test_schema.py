@@ -54,7 +54,9 @@ def test_evolve_adds_the_column_in_the_same_commit(lab: Any) -> None:
     lab.run(lab.job([(1, 1.0, DAY)], target=place))
     lab.run(lab.job([(2, 2.0, AFTER)], target=place), "2026-04-26")
     version = lab.version()
-    wider = lab.job([(1, 1.0, DAY, "n")], "id int, amount double, d date, note string", target=place)
+    wider = lab.job(
+        [(1, 1.0, DAY, "n")], "id int, amount double, d date, note string", target=place
+    )
     lab.run(wider)
     assert lab.version() == version + 1
     kinds = [kind for action in lab.actions(version + 1) for kind in action]
@@ -111,9 +113,7 @@ def test_a_table_partitioned_otherwise_while_the_rows_were_staged_is_not_written
     bound = lab.bind(job)
     plan = lab.plan(job, "2026-04-25")
     staged = bound.target.stage(job(plan.run.window), plan.run, "attempt", ())
-    somebody = pa.table(
-        {"id": pa.array([5], pa.int32()), "amount": [7.0], "d": pa.array([AFTER])}
-    )
+    somebody = pa.table({"id": pa.array([5], pa.int32()), "amount": [7.0], "d": pa.array([AFTER])})
     write_deltalake(str(lab.root / "out"), somebody, partition_by=["d", "id"])
     with pytest.raises((TransientError, RefusedError)):
         publish(lab, bound, plan, staged)

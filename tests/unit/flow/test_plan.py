@@ -17,9 +17,7 @@ WINDOW = Window.parse("2026-04-25", every="day")
 def job(window: Window) -> Any: ...
 
 
-def run_of(
-    code: str = "c", factor: int = 1, orders: str = "f", definition: str = "d"
-) -> Run:
+def run_of(code: str = "c", factor: int = 1, orders: str = "f", definition: str = "d") -> Run:
     built = pipeline(every="day", target=delta("out", partition_by="d"))(job)
     inputs = {"orders": Pinned(1, orders)}
     return Run(built, WINDOW, {"factor": factor}, inputs, code, {"x": definition})

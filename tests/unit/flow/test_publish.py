@@ -105,7 +105,8 @@ def test_same_contents_renew_the_receipt_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "stage", [staged("z"), staged(None), staged("x", rows=3), replace(staged(), changes_schema=True)]
+    "stage",
+    [staged("z"), staged(None), staged("x", rows=3), replace(staged(), changes_schema=True)],
 )
 def test_anything_else_moves_the_stage(stage: Staged) -> None:
     """Other rows, rows without a fingerprint, another count, another schema."""

@@ -50,7 +50,9 @@ def test_an_audit_that_guards_nothing_is_refused(make: Callable[[], Any]) -> Non
 
 def test_row_level_audits_ride_along_and_set_level_ones_do_not() -> None:
     """A condition rides along, a query does not."""
-    assert all(map(rides_along, [not_null("a"), accepted("a", [1]), in_range("a", 1), sql("a > 1")]))
+    assert all(
+        map(rides_along, [not_null("a"), accepted("a", [1]), in_range("a", 1), sql("a > 1")])
+    )
     queries = [sql("select * from staged"), sql("\n WITH x AS (select 1) select * from x")]
     others = [unique("a"), row_count(1), row_count_change(1), *queries]
     assert not any(map(rides_along, others))

@@ -78,7 +78,9 @@ def window_with_default(window: Any = 1) -> Any: ...
         ),
     ],
 )
-def test_a_wrong_definition_is_refused(definition: dict[str, Any], function: Any, code: str) -> None:
+def test_a_wrong_definition_is_refused(
+    definition: dict[str, Any], function: Any, code: str
+) -> None:
     """With a code, at load time."""
     with pytest.raises(SetpointError) as caught:
         pipeline(**definition)(function)
@@ -131,7 +133,5 @@ def test_nothing_heavy_is_imported_by_a_definition() -> None:
         "pipeline(every='day', target=delta('o', partition_by='d'))(lambda w: 1) if False else 0\n"
         "print([m for m in ('pyspark', 'deltalake', 'pyarrow', 'sqlalchemy') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

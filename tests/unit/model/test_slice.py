@@ -15,6 +15,9 @@ from setpoint.model.window import Window
 
 UTC = dt.timezone.utc
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
+INSTANTS = st.datetimes(
+    dt.datetime.fromisoformat("2000-01-01"), dt.datetime.fromisoformat("2040-01-01")
+)
 GRAINS = ["15 minutes", "hour", "day", "week", "month"]
 
 
@@ -50,7 +53,7 @@ def test_types_that_cannot_name_a_window_are_refused(kind: str, every: str, time
 
 
 @given(
-    instant=st.datetimes(dt.datetime(2000, 1, 1), dt.datetime(2040, 1, 1)),
+    instant=INSTANTS,
     every=st.sampled_from(GRAINS),
     timezone=st.sampled_from(ZONES),
 )
@@ -74,7 +77,7 @@ def test_every_instant_belongs_to_exactly_one_window(
 
 
 @given(
-    instant=st.datetimes(dt.datetime(2000, 1, 1), dt.datetime(2040, 1, 1)),
+    instant=INSTANTS,
     every=st.sampled_from(GRAINS),
     timezone=st.sampled_from(ZONES),
 )

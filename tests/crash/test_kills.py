@@ -1,0 +1,157 @@
+"""kill -9 of the real command at every crash point, then a retry: the state of one clean run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from staging import Bench
+
+import setpoint
+from setpoint.flow.faults import POINTS
+
+PROJECT = """
+[spark]
+master = "local[2]"
+[spark.conf]
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"spark.driver.memory" = "1g"
+"spark.sql.shuffle.partitions" = 1
+[retry]
+first_wait = 0
+longest_wait = 0
+"""
+PIPELINE = """
+from pyspark.sql import DataFrame, functions as F
+from setpoint import Window, delta, not_null, pipeline, source, unique
+
+@pipeline(
+    every="day",
+    target=delta("out", partition_by="d"),
+    audits=[unique("d", "id"), not_null("amount")],
+)
+def job(
+    window: Window, orders: DataFrame = source(delta("lake"), time="d"), factor: int = 1
+) -> DataFrame:
+    return orders.select("id", (F.col("amount") * factor).alias("amount"), "d")
+"""
+DAYS = {point: date(2026, 4, 1 + n) for n, point in enumerate(POINTS)}
+SPARE = date(2026, 4, 20)
+LANDED = ("committed", "published", "recorded")
+ROWS = 50
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose windows all hold the rows of a first, clean run."""
+    root = tmp_path_factory.mktemp("kills") / "project"
+    make_project(root)
+    done = command(root, window=f"{min(DAYS.values())}..{max(DAYS.values())}")
+    assert done.returncode == 0, done.stderr
+    done = command(root, window=SPARE.isoformat())
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def make_project(root: Path) -> None:
+    (root / "pipelines").mkdir(parents=True)
+    (root / "setpoint.toml").write_text(PROJECT)
+    (root / "pipelines" / "job.py").write_text(PIPELINE)
+    for day in (*DAYS.values(), SPARE):
+        orders = pa.table(
+            {"id": list(range(ROWS)), "amount": [float(n) for n in range(ROWS)], "d": [day] * ROWS}
+        )
+        write_deltalake(str(root / "lake"), orders, mode="append", partition_by=["d"])
+
+
+def command(
+    root: Path, *, window: str, factor: int = 1, fault: str = "", extra: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """The real command, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(setpoint.__file__).parents[1])}
+    environment.pop("SETPOINT_FAULT", None)
+    if fault:
+        environment["SETPOINT_FAULT"] = fault
+    arguments = ["run", "job", "--window", window, "--param", f"factor={factor}", "--json"]
+    return subprocess.run(
+        [sys.executable, "-m", "setpoint.cli.main", *arguments, *extra],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def slice_of(root: Path, day: date) -> list[float]:
+    table = DeltaTable(str(root / "out")).to_pyarrow_table(filters=[("d", "=", day)])
+    return sorted(table.column("amount").to_pylist())
+
+
+def receipts(root: Path, day: date) -> list[dict[str, Any]]:
+    return [r for r in Bench(root).receipts() if r["window"] == day.isoformat()]
+
+
+def bytes_of(root: Path, day: date) -> dict[str, str]:
+    uris = [uri for uri in DeltaTable(str(root / "out")).file_uris() if f"/{day}/" in uri]
+    return {uri: hashlib.sha256(Path(uri).read_bytes()).hexdigest() for uri in uris}
+
+
+OLD = [float(n) for n in range(ROWS)]
+NEW = [3.0 * n for n in range(ROWS)]
+
+
+@pytest.mark.slow
+def test_kill_and_retry_at_every_point(home: Path, tmp_path: Path) -> None:
+    """Killed anywhere, the window holds the old rows or the new ones; a retry ends all alike."""
+    before = {day: bytes_of(home, day) for day in (*DAYS.values(), SPARE)}
+    for point, day in DAYS.items():
+        killed = command(home, window=day.isoformat(), factor=3, fault=f"{point}:kill")
+        assert killed.returncode == -signal.SIGKILL, (point, killed.stderr)
+        landed = point in LANDED
+        assert slice_of(home, day) == (NEW if landed else OLD), point
+        assert len(receipts(home, day)) == (2 if landed else 1), point
+        if not landed:
+            assert bytes_of(home, day) == before[day], point
+    retried = command(home, window=f"{min(DAYS.values())}..{max(DAYS.values())}", factor=3)
+    assert retried.returncode == 0, retried.stderr
+    states = {w["window"]: w["state"] for w in json.loads(retried.stdout)["data"]["windows"]}
+    for point, day in DAYS.items():
+        assert states[day.isoformat()] == ("unchanged" if point in LANDED else "published"), point
+        assert slice_of(home, day) == NEW, point
+        assert [r["generation"] for r in receipts(home, day)] == [1, 2], point
+    assert bytes_of(home, SPARE) == before[SPARE]
+    assert Bench(home).missing_files() == []
+
+    clean = tmp_path / "clean"
+    make_project(clean)
+    done = command(clean, window=f"{min(DAYS.values())}..{max(DAYS.values())}", factor=3)
+    assert done.returncode == 0, done.stderr
+    for day in DAYS.values():
+        (only,) = receipts(clean, day)
+        assert receipts(home, day)[-1]["contents"] == only["contents"]
+        assert receipts(home, day)[-1]["rows"] == ROWS
+
+
+@pytest.mark.slow
+def test_a_lost_answer_ends_well_in_one_process(home: Path) -> None:
+    """The commit landed, its answer did not come: the process asks the target and ends with 0."""
+    day = SPARE.isoformat()
+    done = command(home, window=day, factor=5, fault="committed:lose")
+    assert done.returncode == 0, done.stderr
+    (window,) = json.loads(done.stdout)["data"]["windows"]
+    assert (window["state"], window["tries"]) == ("published", 1)
+    assert slice_of(home, SPARE) == [5.0 * n for n in range(ROWS)]
+    assert [r["generation"] for r in receipts(home, SPARE)] == [1, 2]
