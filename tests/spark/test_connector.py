@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from setpoint import RefusedError, Window, delta, source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAY = dt.date(2026, 4, 25)
 AFTER = DAY + dt.timedelta(1)
@@ -17,10 +21,17 @@ B = [(1, 9.0, DAY), (3, 3.0, DAY)]
 N = [(9, 9.0, AFTER)]
 
 
+SNAPSHOT_TASKS = "spark.databricks.delta.snapshotPartitions"
+
+
 @pytest.fixture(autouse=True)
-def _needs_the_connector(has_delta_connector: bool) -> None:
+def _connector(has_delta_connector: bool, spark: SparkSession) -> Iterator[None]:
+    """The connector, told that these logs are short: 50 tasks for each look would take minutes."""
     if not has_delta_connector:
         pytest.skip("the Delta connector's jars are not cached")
+    spark.conf.set(SNAPSHOT_TASKS, "1")
+    yield
+    spark.conf.unset(SNAPSHOT_TASKS)
 
 
 def load(lab: Any, place: str = "out") -> list[tuple[Any, ...]]:

@@ -47,6 +47,7 @@ class Overwrites(RuleBasedStateMachine):
         self.model: dict[date, list[int]] = {}
         self.generations: Counter[date] = Counter()
         self.key: dict[date, tuple[Any, ...] | None] = {}
+        self.last: dict[date, tuple[tuple[int, ...], int]] = {}
 
     @initialize(remembered=st.booleans())
     def begin(self, remembered: bool) -> None:
@@ -66,13 +67,23 @@ class Overwrites(RuleBasedStateMachine):
         else:
             assert state == "published"
             self.generations[day] += 1
-        self.model[day], self.key[day] = sorted(rows), key
+        self.model[day], self.key[day], self.last[day] = sorted(rows), key, key
 
     @rule(day=days, rows=ids, version=versions)
     def run(self, day: date, rows: list[int], version: int) -> None:
         """A run, or a re-run, or other code, or the same rows from other code."""
         outcome = self.bench.run(self.bench.job(rows, version), day.isoformat())
         self._ended_well(day, rows, version, outcome.state)
+
+    @precondition(lambda self: self.last)
+    @rule(data=st.data(), other_code=st.booleans())
+    def heal(self, data: st.DataObject, other_code: bool) -> None:
+        """The last rows once more, by the same code or by other code, whatever happened since."""
+        day = data.draw(st.sampled_from(sorted(self.last)))
+        rows, version = self.last[day]
+        version += 10 * other_code
+        outcome = self.bench.run(self.bench.job(rows, version), day.isoformat())
+        self._ended_well(day, list(rows), version, outcome.state)
 
     @precondition(lambda self: any(self.key.values()))
     @rule(data=st.data())

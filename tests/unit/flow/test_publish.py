@@ -104,6 +104,17 @@ def test_same_contents_renew_the_receipt_alone() -> None:
     assert target.receipts[1].generation == 2
 
 
+def test_a_touched_slice_is_not_kept_for_its_old_fingerprint() -> None:
+    """The receipt says x, but somebody else changed the rows: the stage is moved."""
+    target = Memory()
+    go(target, run_of("old"), staged("x", attempt="first"))
+    any_target: Any = target
+    touched = replace(target.state, untouched=False)
+    verdict = publish(any_target, None, run_of("new"), staged("x"), (), touched, "")
+    assert not verdict.only_receipt
+    assert target.moved[-1] is not None
+
+
 @pytest.mark.parametrize(
     "stage",
     [staged("z"), staged(None), staged("x", rows=3), replace(staged(), changes_schema=True)],
