@@ -36,9 +36,8 @@ class RetryPolicy:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(worth_a_retry),
             stop=tenacity.stop_after_attempt(self.tries),
-            wait=tenacity.wait_exponential_jitter(
-                initial=self.first_wait, max=self.longest_wait, jitter=self.first_wait
-            ),
+            wait=tenacity.wait_exponential(self.first_wait, max=self.longest_wait)
+            + tenacity.wait_random(0, self.first_wait),
             before_sleep=tell,
             reraise=True,
         )

@@ -77,7 +77,7 @@ class Project:
 
         History must not stand in the way of a run.
         """
-        if self.config.file is None:
+        if self.config.file is None and not self.config.ledger:
             return None
         try:
             return self._stack.enter_context(Ledger.open(self.config.ledger_url))

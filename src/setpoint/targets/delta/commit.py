@@ -16,13 +16,13 @@ from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
 from setpoint.spark.failures import root_cause
 from setpoint.targets.delta.log import Snapshot, application_id
-from setpoint.targets.delta.stage import DeltaStage
+from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties
     from deltalake.transaction import AddAction
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class TableMoved(Exception):
@@ -35,108 +35,105 @@ def commit_files(
     run: Run,
     receipt: Receipt,
     staged: Staged | None,
-    rule: SliceRule,
-    partition_by: tuple[str, ...],
 ) -> None:
     """Make staged files the window's slice; without a stage, add the receipt alone."""
+    if staged is not None:
+        commit = _creation if snapshot is None else _replacement
+        _guarded(run, commit(snapshot, storage, run, receipt, staged))
+    elif snapshot is not None:
+        _guarded(run, _receipt_alone(snapshot, receipt))
+    else:
+        raise TableMoved("the table is gone")
+
+
+def _creation(
+    snapshot: Snapshot | None, storage: Storage, run: Run, receipt: Receipt, staged: Staged
+) -> Callable[[], None]:
     from deltalake import Schema
     from deltalake.transaction import create_table_with_add_actions
 
-    properties = _properties(receipt)
-    adds = _adds(staged)
-    if snapshot is None:
-        if staged is None:
-            raise TableMoved
-        stage: DeltaStage = staged.handle
-        _guarded(
-            run,
-            lambda: create_table_with_add_actions(
-                storage.url,
-                Schema.from_json(stage.fit.schema_json),
-                adds,
-                mode="error",
-                partition_by=list(partition_by),
-                storage_options=dict(storage.options),
-                commit_properties=properties,
-            ),
-        )
-        return
+    stage: DeltaStage = staged.handle
+    return lambda: create_table_with_add_actions(
+        storage.url,
+        Schema.from_json(stage.fit.schema_json),
+        _adds(stage),
+        mode="error",
+        partition_by=list(stage.partition_by),
+        storage_options=dict(storage.options),
+        commit_properties=_properties(receipt),
+    )
+
+
+def _replacement(
+    snapshot: Snapshot | None, storage: Storage, run: Run, receipt: Receipt, staged: Staged
+) -> Callable[[], None]:
+    from deltalake import Schema
+
+    assert snapshot is not None
+    table, stage = snapshot.table, staged.handle
+    schema = Schema.from_json(stage.fit.schema_json) if stage.fit.added else table.schema()
+    return lambda: table.create_write_transaction(
+        list(_adds(stage)),
+        "overwrite",
+        schema,
+        list(snapshot.partition_columns),
+        _filters(stage.rule, run),
+        commit_properties=_properties(receipt),
+    )
+
+
+def _receipt_alone(snapshot: Snapshot, receipt: Receipt) -> Callable[[], None]:
     table = snapshot.table
-    if staged is None:
-        _guarded(
-            run,
-            lambda: table.create_write_transaction(
-                [],
-                "append",
-                table.schema(),
-                list(snapshot.partition_columns),
-                commit_properties=properties,
-            ),
-        )
-        return
-    schema = table.schema()
-    stage = staged.handle
-    if stage.fit.added:
-        schema = Schema.from_json(stage.fit.schema_json)
-    _guarded(
-        run,
-        lambda: table.create_write_transaction(
-            list(adds),
-            "overwrite",
-            schema,
-            list(snapshot.partition_columns),
-            _filters(rule, run),
-            commit_properties=properties,
-        ),
+    return lambda: table.create_write_transaction(
+        [],
+        "append",
+        table.schema(),
+        list(snapshot.partition_columns),
+        commit_properties=_properties(receipt),
     )
 
 
 def commit_through_connector(
     session: SparkSession,
-    frame: DataFrame | None,
     snapshot: Snapshot | None,
     storage: Storage,
     run: Run,
     receipt: Receipt,
     staged: Staged | None,
-    rule: SliceRule,
-    partition_by: tuple[str, ...],
 ) -> None:
     """Rewrite the slice with the connector, for tables that a metadata-only commit cannot serve.
 
     Without a stage the commit holds the receipt alone: an append of no rows.
     """
     path = storage.spark_path()
-    if frame is None:
-        frame = session.read.format("delta").load(path).limit(0)
-    writer = (
-        frame.write.format("delta")
-        .option("txnAppId", application_id(receipt.pipeline, receipt.window))
-        .option("txnVersion", str(receipt.generation))
-        .option("userMetadata", seal([receipt]))
-    )
-    if snapshot is None:
-        writer = writer.mode("error")
-        if partition_by:
-            writer = writer.partitionBy(*partition_by)
-    elif staged is None:
-        writer = writer.mode("append")
-    else:
-        writer = writer.mode("overwrite").option("replaceWhere", rule.predicate(run.window))
-        if staged.changes_schema:
-            writer = writer.option("mergeSchema", "true")
     try:
+        if staged is None:
+            frame = session.read.format("delta").load(path).limit(0)
+        else:
+            frame = read_back(session, storage, staged)
+        writer = (
+            frame.write.format("delta")
+            .option("txnAppId", application_id(receipt.pipeline, receipt.window))
+            .option("txnVersion", str(receipt.generation))
+            .option("userMetadata", seal([receipt]))
+        )
+        if staged is None:
+            writer = writer.mode("append")
+        elif snapshot is None:
+            writer = writer.mode("error").partitionBy(*staged.handle.partition_by)
+        else:
+            predicate = staged.handle.rule.predicate(run.window)
+            writer = writer.mode("overwrite").option("replaceWhere", predicate)
+            if staged.changes_schema:
+                writer = writer.option("mergeSchema", "true")
         writer.save(path)
     except Exception as error:
         raise _connector_failure(error, run) from error
 
 
-def _adds(staged: Staged | None) -> list[AddAction]:
+def _adds(stage: DeltaStage) -> list[AddAction]:
     from deltalake.transaction import AddAction
 
-    if staged is None:
-        return []
-    stage: DeltaStage = staged.handle
     return [
         AddAction(
             path=file.path,

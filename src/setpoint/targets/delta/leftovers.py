@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from setpoint.model.ports import Leftover
-from setpoint.model.receipt import unseal
 from setpoint.targets.delta.log import Snapshot
 from setpoint.targets.delta.stage import FOLDER
 from setpoint.targets.delta.storage import Storage, StoredFile
@@ -36,8 +35,8 @@ def _known(snapshot: Snapshot | None) -> set[str]:
     if snapshot is None:
         return set()
     live = {"/".join(file.path.split("/")[:_DEPTH]) for file in snapshot.files}
-    for commit in snapshot.table.history():
-        for receipt in unseal(commit.get("userMetadata")):
+    for commit in snapshot.commits.values():
+        for receipt in commit.receipts:
             live |= {receipt.stage, receipt.replaced}
     return live
 

@@ -31,6 +31,16 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class Commit:
+    """One version of the table: what was done, on which version, with which receipts."""
+
+    version: int
+    operation: str
+    read_version: int | None
+    receipts: tuple[Receipt, ...]
+
+
+@dataclass(frozen=True)
 class Field:
     """A column of the table, as the log describes it."""
 
@@ -100,24 +110,28 @@ class Snapshot:
         )
 
     @cached_property
+    def commits(self) -> dict[int, Commit]:
+        """The commits that the log still holds, by version."""
+        return {
+            int(entry["version"]): Commit(
+                version=int(entry["version"]),
+                operation=str(entry.get("operation", "")),
+                read_version=entry.get("readVersion"),
+                receipts=unseal(entry.get("userMetadata")),
+            )
+            for entry in self.table.history()
+        }
+
+    @cached_property
     def receipts(self) -> dict[tuple[str, str], tuple[Receipt, int]]:
         """The newest receipt per pipeline and window that the log still holds, with its commit."""
         found: dict[tuple[str, str], tuple[Receipt, int]] = {}
-        for commit in self.table.history():
-            for receipt in unseal(commit.get("userMetadata")):
+        for commit in self.commits.values():
+            for receipt in commit.receipts:
                 key = (receipt.pipeline, receipt.window)
                 if key not in found or found[key][0].generation < receipt.generation:
-                    found[key] = (receipt, int(commit["version"]))
+                    found[key] = (receipt, commit.version)
         return found
-
-    @cached_property
-    def attempts(self) -> frozenset[str]:
-        """Every attempt that the log names as published."""
-        return frozenset(
-            receipt.attempt
-            for commit in self.table.history()
-            for receipt in unseal(commit.get("userMetadata"))
-        )
 
     def generation(self, pipeline: str, window: str) -> int:
         """How often the window was published; survives the clean-up of the log."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from setpoint.errors import PermanentError, RefusedError, TransientError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
-from setpoint.model.receipt import Receipt, SliceState, unseal
+from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
 from setpoint.model.table import Delta
@@ -19,24 +19,13 @@ from setpoint.model.window import Window
 from setpoint.targets.delta.log import Snapshot, files_digest, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.schema import same_type
+from setpoint.targets.delta.slices import Slices, count_rows
 from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TURNS = 100
-# Operations that change no row: the slice is what it was, though its files may differ.
-_NEUTRAL = frozenset(
-    {
-        "OPTIMIZE",
-        "VACUUM START",
-        "VACUUM END",
-        "SET TBLPROPERTIES",
-        "UNSET TBLPROPERTIES",
-        "CHANGE COLUMN",
-        "ADD COLUMNS",
-    }
-)
 
 
 class DeltaTarget:
@@ -76,7 +65,7 @@ class DeltaTarget:
         if snapshot is None:
             return
         refuse_append_only(snapshot)
-        self._rule(snapshot)
+        self._slices(snapshot)
         stated = self._spec.partition_by
         if stated and snapshot.partition_columns and stated != snapshot.partition_columns:
             raise RefusedError(
@@ -94,11 +83,7 @@ class DeltaTarget:
         if snapshot is None:
             return {window: SliceState(0, None, None) for window in windows}
         remembered = recall(snapshot.table_id) if recall else {}
-        paths, rows = self._slices(snapshot, windows)
-        return {
-            window: self._state(snapshot, window, paths[window], rows[window], remembered)
-            for window in windows
-        }
+        return self._slices(snapshot).states(windows, remembered)
 
     def location(self, run: Run, attempt: str) -> str:
         from setpoint.targets.delta import stage
@@ -166,44 +151,24 @@ class DeltaTarget:
 
     def publish(
         self,
-        session: SparkSession | None,
+        session: SparkSession,
         run: Run,
         receipt: Receipt,
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        from setpoint.targets.delta import commit, stage
+        from setpoint.targets.delta import commit
 
         for _ in range(_TURNS):
             snapshot = self._snapshot()
             self._refuse_if_fenced(snapshot, run.window, expected, staged)
-            rule = staged.handle.rule if staged else self._rule(snapshot)
             chosen = self._mechanism(snapshot)
             try:
                 if chosen.kind == "files":
-                    commit.commit_files(
-                        snapshot,
-                        self._storage,
-                        run,
-                        receipt,
-                        staged,
-                        rule,
-                        self._partition_columns(snapshot),
-                    )
+                    commit.commit_files(snapshot, self._storage, run, receipt, staged)
                 else:
-                    if session is None:
-                        raise TypeError("the connector needs a session")
-                    frame = stage.read_back(session, self._storage, staged) if staged else None
                     commit.commit_through_connector(
-                        session,
-                        frame,
-                        snapshot,
-                        self._storage,
-                        run,
-                        receipt,
-                        staged,
-                        rule,
-                        self._partition_columns(snapshot),
+                        session, snapshot, self._storage, run, receipt, staged
                     )
             except commit.TableMoved:
                 continue
@@ -222,10 +187,10 @@ class DeltaTarget:
         snapshot = self._snapshot()
         if snapshot is None:
             return None
-        for entry in snapshot.table.history():
-            for receipt in unseal(entry.get("userMetadata")):
+        for commit in snapshot.commits.values():
+            for receipt in commit.receipts:
                 if receipt.attempt == attempt and receipt.window == window.id:
-                    return Published(receipt, int(entry["version"]), snapshot.table_id)
+                    return Published(receipt, commit.version, snapshot.table_id)
         return None
 
     def has_stage(self, location: str) -> bool:
@@ -266,12 +231,13 @@ class DeltaTarget:
                 next="Find out who removed the table, then run again.",
             )
         if staged is not None:
-            paths, rows = self._slices(snapshot, [run.window])
-            if files_digest(paths[run.window]) != receipt.files or rows[run.window] != receipt.rows:
+            files = self._slices(snapshot).files([run.window])[run.window]
+            rows = count_rows(files)
+            if files_digest(file.path for file in files) != receipt.files or rows != receipt.rows:
                 raise PermanentError(
                     "SP-P04",
                     f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
-                    f"{rows[run.window]} rows in other files.",
+                    f"{rows} rows in {len(files)} files.",
                     why="This must not happen; somebody may have written to the log by hand.",
                     state=f"The table is at version {version}; the old rows are in the one before.",
                     next="Please report this with the table's _delta_log.",
@@ -308,8 +274,7 @@ class DeltaTarget:
         if generation == expected.generation and staged is not None:
             self._refuse_if_moved_away(snapshot, staged)
             return
-        paths, rows = self._slices(snapshot, [window])
-        state = self._state(snapshot, window, paths[window], rows[window], {})
+        state = self._slices(snapshot).states([window], {})[window]
         if generation != expected.generation or not state.untouched:
             raise Fenced(state)
 
@@ -345,95 +310,14 @@ class DeltaTarget:
     def _partition_columns(self, snapshot: Snapshot | None) -> tuple[str, ...]:
         return snapshot.partition_columns if snapshot else self._spec.partition_by
 
-    def _rule(self, snapshot: Snapshot | None, returned_kind: str | None = None) -> SliceRule:
-        column = self._column()
-        kind = returned_kind
+    def _slices(self, snapshot: Snapshot) -> Slices:
+        return Slices(self._pipeline, self._column(), snapshot)
+
+    def _rule(self, snapshot: Snapshot | None, returned_kind: str) -> SliceRule:
         if snapshot is not None:
-            field = snapshot.field(column)
-            if field is None:
-                raise RefusedError(
-                    "SP-T02",
-                    f"The table at {self.uri} has no column {column}.",
-                    why="It is the column that says which window a row belongs to.",
-                    next="Correct partition_by or time of the pipeline's target.",
-                )
-            kind = field.kind
-        return SliceRule.of(column, str(kind), self._pipeline.every, self._pipeline.timezone)
-
-    def _slices(
-        self, snapshot: Snapshot, windows: Sequence[Window]
-    ) -> tuple[dict[Window, list[str]], dict[Window, int | None]]:
-        """The live files of each window, and their rows where the log tells."""
-        paths: dict[Window, list[str]] = {window: [] for window in windows}
-        rows: dict[Window, int | None] = dict.fromkeys(windows, 0)
-        for window, file in self._owned(snapshot, windows):
-            paths[window].append(file.path)
-            known = rows[window]
-            rows[window] = None if file.rows is None or known is None else known + file.rows
-        return paths, rows
-
-    def _owned(self, snapshot: Snapshot, windows: Sequence[Window]) -> Iterable[tuple[Window, Any]]:
-        rule = self._rule(snapshot)
-        if rule.column in snapshot.partition_columns:
-            owner = rule.index(windows)
-            for file in snapshot.files:
-                window = owner(file.partition.get(rule.column))
-                if window is not None:
-                    yield window, file
-            return
-        for file in snapshot.files:
-            least, most = file.least.get(rule.column), file.most.get(rule.column)
-            for window in windows:
-                if rule.overlaps(window, least, most):
-                    yield window, file
-
-    def _state(
-        self,
-        snapshot: Snapshot,
-        window: Window,
-        paths: Sequence[str],
-        rows: int | None,
-        remembered: Mapping[tuple[str, int], tuple[Receipt, int | None]],
-    ) -> SliceState:
-        generation = snapshot.generation(self._pipeline.name, window.id)
-        found: tuple[Receipt, int | None] | None
-        found = snapshot.receipts.get((self._pipeline.name, window.id))
-        if found is None or found[0].generation != generation:
-            found = remembered.get((window.id, generation))
-        if not generation or found is None:
-            return SliceState(generation, None, None, rows)
-        receipt, version = found
-        same_files = not snapshot.has_deletion_vectors and receipt.files == files_digest(paths)
-        untouched = same_files or self._only_neutral(snapshot, window, version)
-        return SliceState(generation, receipt, untouched, rows, version)
-
-    def _only_neutral(self, snapshot: Snapshot, window: Window, version: int | None) -> bool:
-        """Whether no commit since the publish looked at the table can have changed the window.
-
-        The connector may let a foreign append slip in between its look and its commit, so the
-        commits in between count too.
-        """
-        history = {int(entry["version"]): entry for entry in snapshot.table.history()}
-        if version is None or version not in history:
-            return False
-        looked_at = history[version].get("readVersion")
-        base = looked_at if isinstance(looked_at, int) and 0 <= looked_at < version else version
-        others = [number for number in range(base + 1, snapshot.version + 1) if number != version]
-        return all(
-            number in history and self._is_neutral(history[number], window) for number in others
-        )
-
-    def _is_neutral(self, entry: Mapping[str, Any], window: Window) -> bool:
-        receipts = unseal(entry.get("userMetadata"))
-        if receipts:
-            return all(
-                receipt.pipeline == self._pipeline.name
-                and receipt.timezone == window.timezone
-                and receipt.every == str(window.grain)
-                and receipt.window != window.id
-                for receipt in receipts
-            )
-        return entry.get("operation") in _NEUTRAL
+            return self._slices(snapshot).rule
+        pipeline = self._pipeline
+        return SliceRule.of(self._column(), returned_kind, pipeline.every, pipeline.timezone)
 
     def _refuse_foreign_files(self) -> None:
         from setpoint.targets.delta.stage import FOLDER

@@ -1,0 +1,130 @@
+"""A pipeline's slices in one version of a Delta table: their files, receipts and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from setpoint.errors import RefusedError
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
+from setpoint.targets.delta.log import Commit, DataFile, Snapshot, files_digest
+
+# Operations that change no row: the slice is what it was, though its files may differ.
+_NEUTRAL = frozenset(
+    {
+        "OPTIMIZE",
+        "VACUUM START",
+        "VACUUM END",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "CHANGE COLUMN",
+        "ADD COLUMNS",
+    }
+)
+
+Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
+
+
+class Slices:
+    """What one snapshot says about the windows of one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, column: str, snapshot: Snapshot) -> None:
+        self._pipeline = pipeline
+        self._snapshot = snapshot
+        self.rule = _rule(pipeline, column, snapshot)
+
+    def files(self, windows: Sequence[Window]) -> dict[Window, list[DataFile]]:
+        """The live files that hold, or may hold, rows of each window."""
+        found: dict[Window, list[DataFile]] = {window: [] for window in windows}
+        for window, file in self._owned(windows):
+            found[window].append(file)
+        return found
+
+    def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
+        """The state of each window: what was published, and whether it is still there."""
+        files = self.files(windows)
+        return {window: self._state(window, files[window], remembered) for window in windows}
+
+    def _owned(self, windows: Sequence[Window]) -> Iterable[tuple[Window, DataFile]]:
+        rule, snapshot = self.rule, self._snapshot
+        if rule.column in snapshot.partition_columns:
+            owner = rule.index(windows)
+            for file in snapshot.files:
+                window = owner(file.partition.get(rule.column))
+                if window is not None:
+                    yield window, file
+            return
+        for file in snapshot.files:
+            least, most = file.least.get(rule.column), file.most.get(rule.column)
+            for window in windows:
+                if rule.overlaps(window, least, most):
+                    yield window, file
+
+    def _state(
+        self, window: Window, files: Sequence[DataFile], remembered: Remembered
+    ) -> SliceState:
+        snapshot, name = self._snapshot, self._pipeline.name
+        rows = count_rows(files)
+        generation = snapshot.generation(name, window.id)
+        found: tuple[Receipt, int | None] | None = snapshot.receipts.get((name, window.id))
+        if found is None or found[0].generation != generation:
+            found = remembered.get((window.id, generation))
+        if not generation or found is None:
+            return SliceState(generation, None, None, rows)
+        receipt, version = found
+        # With deletion vectors rows vanish from a file while its name stays the same.
+        same_files = not snapshot.has_deletion_vectors and receipt.files == files_digest(
+            file.path for file in files
+        )
+        untouched = same_files or self._only_neutral(window, version)
+        return SliceState(generation, receipt, untouched, rows, version)
+
+    def _only_neutral(self, window: Window, version: int | None) -> bool:
+        """Whether no commit since the publish looked at the table can have changed the window.
+
+        The connector may let a foreign append slip in between its look and its commit, so the
+        commits in between count too.
+        """
+        commits = self._snapshot.commits
+        if version is None or version not in commits:
+            return False
+        looked_at = commits[version].read_version
+        base = looked_at if looked_at is not None and looked_at < version else version
+        others = range(base + 1, self._snapshot.version + 1)
+        return all(
+            number in commits and self._is_neutral(commits[number], window)
+            for number in others
+            if number != version
+        )
+
+    def _is_neutral(self, commit: Commit, window: Window) -> bool:
+        if not commit.receipts:
+            return commit.operation in _NEUTRAL
+        return all(
+            receipt.pipeline == self._pipeline.name
+            and receipt.timezone == window.timezone
+            and receipt.every == str(window.grain)
+            and receipt.window != window.id
+            for receipt in commit.receipts
+        )
+
+
+def count_rows(files: Iterable[DataFile]) -> int | None:
+    """The rows of some files; None when the log does not tell."""
+    counts = [file.rows for file in files]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _rule(pipeline: Pipeline, column: str, snapshot: Snapshot) -> SliceRule:
+    field = snapshot.field(column)
+    if field is None:
+        raise RefusedError(
+            "SP-T02",
+            f"The table at {snapshot.storage.uri} has no column {column}.",
+            why="It is the column that says which window a row belongs to.",
+            next="Correct partition_by or time of the pipeline's target.",
+        )
+    return SliceRule.of(column, str(field.kind), pipeline.every, pipeline.timezone)
