@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "crash"))
 
@@ -131,6 +132,21 @@ def test_a_receipt_alone_touches_no_file(port: Port) -> None:
     port.put("b", code="other")
     assert sorted(DeltaTable(port.bench.place).file_uris()) == sorted(files)
     assert (port.state().generation, port.state().untouched) == (2, True)
+
+
+def test_somebody_elses_write_is_seen(port: Port) -> None:
+    """In the slice it counts, beside it not; what it changed does not matter."""
+    port.put("a")
+    port.put("n", (1,), window=NEXT)
+    for ids, day in (([66], NEXT.day), ([77], WINDOW.day)):
+        assert port.state().untouched
+        row = pa.table({"id": pa.array(ids, pa.int32()), "d": pa.array([day])})
+        write_deltalake(port.bench.place, row, mode="append")
+    assert port.state().untouched is False
+    port.put("b", code="c")
+    assert port.state().untouched
+    DeltaTable(port.bench.place).delete(f"d = '{WINDOW.day}' AND id = 1")
+    assert port.state().untouched is False
 
 
 def test_live_files_cannot_be_dropped(port: Port) -> None:
