@@ -64,7 +64,7 @@ def test_nothing_is_there_before_the_first_publish(port: Port) -> None:
     assert port.target.table_id() is None
     assert list(port.target.published_windows()) == []
     assert list(port.target.leftovers()) == []
-    assert port.target.landed(WINDOW, "a") is None
+    assert port.target.landed(WINDOW.id, "a") is None
 
 
 def test_a_publish_is_seen_with_its_receipt(port: Port) -> None:
@@ -74,7 +74,7 @@ def test_a_publish_is_seen_with_its_receipt(port: Port) -> None:
     assert (state.generation, state.rows, state.untouched) == (1, 3, True)
     assert state.receipt is not None
     assert state.receipt.as_dict() == receipt.as_dict()
-    landed = port.target.landed(WINDOW, "a")
+    landed = port.target.landed(WINDOW.id, "a")
     assert landed is not None
     assert landed.receipt.generation == 1
     assert list(port.target.published_windows()) == [WINDOW.id]

@@ -50,13 +50,11 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             # Frames handed to publish() have a history too, but no pipeline in the project.
             known = {pipeline.name for pipeline in chosen}
             strangers = {
-                (item.pipeline, item.target): item.window_id
+                (item.pipeline, item.target)
                 for item in world.ledger.attempts(limit=None)
                 if item.pipeline not in known and item.trigger == "publish"
             }
-            bound_ones += [
-                project.bind_history(name, uri, window) for (name, uri), window in strangers.items()
-            ]
+            bound_ones += [project.bind_history(name, uri) for name, uri in sorted(strangers)]
         for bound in bound_ones:
             bounds[bound.target.uri] = bound
             ours = settle(bound, world, edge.is_alive)

@@ -51,7 +51,7 @@ def publish(
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)
         except Fenced as fenced:
             # The fence may be our own commit, landed although its answer said otherwise.
-            ours = target.landed(run.window, staged.attempt)
+            ours = target.landed(run.window.id, staged.attempt)
             if ours is not None:
                 return Verdict(ours.receipt, ours, only_receipt=keep_files)
             state, same_run_counts = fenced.state, True

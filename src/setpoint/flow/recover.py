@@ -11,7 +11,6 @@ from setpoint.flow.recording import remember
 from setpoint.flow.world import World
 from setpoint.ledger import AttemptRecord
 from setpoint.model.ports import Leftover
-from setpoint.model.window import Window
 
 IsAlive = Callable[[str, int, str], "bool | None"]
 
@@ -41,7 +40,7 @@ def settle(bound: Bound, world: World, is_alive: IsAlive) -> list[Settled]:
         return []
     found = []
     for attempt in world.ledger.open_attempts():
-        if attempt.pipeline != bound.pipeline.name:
+        if attempt.pipeline != bound.pipeline.name or attempt.target != bound.target.uri:
             continue
         alive = is_alive(attempt.host, attempt.pid, attempt.process_started)
         if alive:
@@ -52,9 +51,7 @@ def settle(bound: Bound, world: World, is_alive: IsAlive) -> list[Settled]:
 
 
 def _settle_one(bound: Bound, world: World, attempt: AttemptRecord, alive: bool | None) -> Settled:
-    pipeline = bound.pipeline
-    window = Window.parse(attempt.window_id, every=pipeline.every, timezone=pipeline.timezone)
-    landed = bound.target.landed(window, attempt.attempt_id)
+    landed = bound.target.landed(attempt.window_id, attempt.attempt_id)
     assert world.ledger is not None
     if landed is not None:
         remember(

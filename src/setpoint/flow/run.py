@@ -196,7 +196,7 @@ class Attempt:
         """The commit's answer was lost: ask the target whether it landed."""
         target = self._bound.target
         try:
-            landed = target.landed(self._run.window, self._id)
+            landed = target.landed(self._run.window.id, self._id)
         except SetpointError as unreadable:
             self._recording.finish("unknown", error=error)
             raise error from unreadable

@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -61,47 +62,93 @@ def run_key(
 
 def code_fingerprint(function: Callable[..., Any]) -> str:
     """The fingerprint of a function and of the project code it reaches."""
-    return digest(*sorted(_reachable(function, set())))
+    return digest(*sorted(_function(inspect.unwrap(function), set(), outermost=True)))
 
 
-def _reachable(function: Any, seen: set[int]) -> Iterator[str]:
-    function = inspect.unwrap(function)
+def _function(function: Any, seen: set[int], *, outermost: bool = False) -> Iterator[str]:
+    """A function's own code, its defaults, and what its names stand for.
+
+    The defaults and decorators of the outermost function are the pipeline's definition, which
+    has its own place in the run key.
+    """
     if id(function) in seen:
         return
     seen.add(id(function))
-    yield f"{getattr(function, '__qualname__', '?')}={_source(function)}"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    scope = dict(getattr(function, "__globals__", {}))
-    cells = getattr(function, "__closure__", None) or ()
-    for name, cell in zip(code.co_freevars, cells, strict=False):
+    label = getattr(function, "__qualname__", "?")
+    yield f"{label}={_source(function, outermost=outermost)}"
+    if not outermost:
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        yield from _items(f"{label} default", defaults, seen)
+    scope = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             scope[name] = cell.cell_contents
         except ValueError:  # a cell that is not filled yet
             continue
-    for name in sorted(_names(code)):
+    for name in sorted(_names(function.__code__)):
         if name in scope:
             yield from _value(name, scope[name], seen)
 
 
 def _value(name: str, value: Any, seen: set[int]) -> Iterator[str]:
+    """What a name stands for: project code is followed, anything else is a constant."""
     if isinstance(value, ModuleType):
-        if _is_project_file(getattr(value, "__file__", None)) and id(value) not in seen:
-            seen.add(id(value))
-            yield f"{name}={_normalised(inspect.getsource(value))}"
+        yield from _module(name, value, seen)
     elif inspect.isfunction(value) or inspect.ismethod(value):
-        if _is_project_file(value.__code__.co_filename):
-            yield from _reachable(value, seen)
+        plain = inspect.unwrap(getattr(value, "__func__", value))
+        if inspect.isfunction(plain) and _is_project_file(plain.__code__.co_filename):
+            yield from _function(plain, seen)
     elif inspect.isclass(value):
-        file = getattr(sys.modules.get(value.__module__), "__file__", None)
-        if _is_project_file(file) and id(value) not in seen:
-            seen.add(id(value))
-            yield f"{name}={_source(value)}"
-    elif callable(value) and hasattr(value, "function"):
-        yield from _reachable(value.function, seen)
+        yield from _class(value, seen)
+    elif isinstance(value, partial):
+        parts = [value.func, *value.args, *value.keywords.values()]
+        yield from _items(f"{name} partial {sorted(value.keywords)}", parts, seen)
+    elif isinstance(value, (list, tuple)):
+        yield from _items(name, list(value), seen)
+    elif isinstance(value, dict):
+        keys = sorted(value, key=repr)
+        yield from _items(f"{name} {keys!r}", [value[key] for key in keys], seen)
+    elif hasattr(value, "function") and inspect.isfunction(value.function):
+        yield from _function(value.function, seen)
     else:
         yield f"{name}={_constant(value)}"
+        yield from _class(type(value), seen)
+
+
+def _items(name: str, values: list[Any], seen: set[int]) -> Iterator[str]:
+    if id(values) in seen:
+        return
+    yield f"{name}: {len(values)}"
+    for position, value in enumerate(values):
+        yield from _value(f"{name}[{position}]", value, seen)
+
+
+def _class(value: type, seen: set[int]) -> Iterator[str]:
+    """A project class with its project bases, and what its methods reach."""
+    for kind in value.__mro__:
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        if id(kind) in seen or not _is_project_file(file):
+            continue
+        seen.add(id(kind))
+        yield f"{kind.__qualname__}={_source(kind)}"
+        for member in vars(kind).values():
+            plain = inspect.unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
+            if inspect.isfunction(plain) and _is_project_file(plain.__code__.co_filename):
+                yield from _function(plain, seen)
+
+
+def _module(name: str, module: ModuleType, seen: set[int]) -> Iterator[str]:
+    """A project module as a whole, and the project modules that it takes things from."""
+    if id(module) in seen or not _is_project_file(getattr(module, "__file__", None)):
+        return
+    seen.add(id(module))
+    yield f"{name}={_normalised(inspect.getsource(module))}"
+    for inner_name, inner in sorted(vars(module).items()):
+        home = inner if isinstance(inner, ModuleType) else None
+        if inspect.isfunction(inner) or inspect.isclass(inner):
+            home = sys.modules.get(inner.__module__)
+        if home is not None and home is not module:
+            yield from _module(inner_name, home, seen)
 
 
 def _constant(value: Any) -> str:
@@ -130,21 +177,21 @@ def _names(code: CodeType) -> set[str]:
     return names
 
 
-def _source(value: Any) -> str:
+def _source(value: Any, *, outermost: bool = False) -> str:
     try:
-        return _normalised(textwrap.dedent(inspect.getsource(value)))
+        return _normalised(textwrap.dedent(inspect.getsource(value)), outermost=outermost)
     except (OSError, TypeError, SyntaxError):
         code = getattr(value, "__code__", None)
         return "" if code is None else f"{code.co_code.hex()} {code.co_consts!r}"
 
 
-def _normalised(source: str) -> str:
+def _normalised(source: str, *, outermost: bool = False) -> str:
     tree = ast.parse(source)
+    first = tree.body[0] if tree.body else None
+    if outermost and isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        first.decorator_list = []
+        first.args.defaults, first.args.kw_defaults = [], [None] * len(first.args.kwonlyargs)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            node.decorator_list = []
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.args.defaults, node.args.kw_defaults = [], [None] * len(node.args.kwonlyargs)
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)

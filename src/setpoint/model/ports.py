@@ -107,7 +107,7 @@ class TargetPort(Protocol):
         """One commit: out with the old slice, in with the staged rows and the receipt."""
         ...
 
-    def landed(self, window: Window, attempt: str) -> Published | None:
+    def landed(self, window: str, attempt: str) -> Published | None:
         """Whether an attempt's receipt is in the target."""
         ...
 

@@ -18,7 +18,6 @@ from setpoint.ledger import Ledger, LedgerError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.pipeline import pipeline as define
 from setpoint.model.table import Delta, delta
-from setpoint.model.window import grain_of_id
 from setpoint.project.config import Config
 
 if TYPE_CHECKING:
@@ -67,7 +66,9 @@ class Project:
                 master=self.config.master,
                 remote=self.config.remote,
                 conf=self.config.conf,
-                jars=self.config.jars,
+                jars=tuple(
+                    jar if "://" in jar else str(self.config.root / jar) for jar in self.config.jars
+                ),
             )
             self._sessions = self._stack.enter_context(Sessions(settings))
         return self._sessions
@@ -118,13 +119,12 @@ class Project:
         }
         return Bound(pipeline, target, sources)
 
-    def bind_history(self, name: str, uri: str, window_id: str) -> Bound:
+    def bind_history(self, name: str, uri: str) -> Bound:
         """The target of a `publish()` call, known from the ledger alone; enough to recover."""
         from setpoint.targets.delta.storage import Storage
         from setpoint.targets.delta.target import DeltaTarget
 
-        every = str(grain_of_id(window_id) or "minute")
-        stand_in = define(every=every, target=delta(uri, time="?"), name=name)(lambda window: None)
+        stand_in = define(every="day", target=delta(uri, time="?"), name=name)(lambda window: None)
         return Bound(stand_in, DeltaTarget(stand_in, Storage.at(uri)), {})
 
     def storage(self, table: Delta) -> Storage:

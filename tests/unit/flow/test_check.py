@@ -275,9 +275,7 @@ def test_a_table_without_coarse_partitions_is_judged_by_its_other_days() -> None
     nightly = sightings("2026-04-23T02", "2026-04-24T02", "2026-04-25T02")
     assert lone_windows(nightly, DAY, 5, coarse=False)[0] == []
     full = [f"2026-04-{day}T{hour:02d}" for day in (23, 24) for hour in range(24)]
-    (finding,), _ = lone_windows(
-        sightings(*full, "2026-04-25T23"), DAY, 5, coarse=False
-    )
+    (finding,), _ = lone_windows(sightings(*full, "2026-04-25T23"), DAY, 5, coarse=False)
     assert finding.examples == ({"period": "2026-04-25", "window": "2026-04-25T23", "rows": 5},)
 
 

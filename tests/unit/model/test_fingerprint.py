@@ -214,15 +214,9 @@ CORNERS: list[tuple[str, str, str | None]] = [
 ]
 
 
-MISSED = pytest.mark.xfail(reason="known defect D11")
-
-
 @pytest.mark.parametrize(
     ("name", "one", "other"),
-    [
-        pytest.param(*corner, id=corner[0], marks=() if "decorator" in corner[0] else MISSED)
-        for corner in CORNERS
-    ],
+    [pytest.param(*corner, id=corner[0]) for corner in CORNERS],
 )
 def test_changes_behind_a_corner_count(
     module: Callable[..., ModuleType], name: str, one: str, other: str | None

@@ -68,7 +68,6 @@ def test_two_pipelines_of_one_name_are_refused(config: Config) -> None:
     assert caught.value.code == "SP-D01"
 
 
-@pytest.mark.xfail(reason="known defect D13")
 def test_a_pipeline_that_another_file_imports_is_one_pipeline(config: Config) -> None:
     """Importing is not defining."""
     put(config, "a.py", "one", "x")

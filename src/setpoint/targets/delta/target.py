@@ -183,13 +183,13 @@ class DeltaTarget:
             next="Run again when the table is less busy; it is always safe.",
         )
 
-    def landed(self, window: Window, attempt: str) -> Published | None:
+    def landed(self, window: str, attempt: str) -> Published | None:
         snapshot = self._snapshot()
         if snapshot is None:
             return None
         for commit in snapshot.commits.values():
             for receipt in commit.receipts:
-                if receipt.attempt == attempt and receipt.window == window.id:
+                if receipt.attempt == attempt and receipt.window == window:
                     return Published(receipt, commit.version, snapshot.table_id)
         return None
 
@@ -246,7 +246,7 @@ class DeltaTarget:
 
     def _confirm(self, run: Run, receipt: Receipt) -> Published:
         """Read the target's own word; a writer may skip a commit without saying so."""
-        published = self.landed(run.window, receipt.attempt)
+        published = self.landed(run.window.id, receipt.attempt)
         if published is None:
             state = self.inspect([run.window])[run.window]
             if state.generation >= receipt.generation:
