@@ -41,6 +41,7 @@ def spark(
         JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.warehouse.dir": str(warehouse),
     }
     connectors = frozenset({"delta"}) if has_delta_connector else frozenset()

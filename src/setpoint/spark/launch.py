@@ -46,6 +46,8 @@ def tuned_conf(master: str, conf: Mapping[str, str], jars: Iterable[str]) -> dic
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": f"{driver_memory_mib(machine_memory())}m",
             "spark.sql.shuffle.partitions": str(min(max(2 * (os.cpu_count() or 2), 4), 64)),
+            # Delta replays a table's log in 50 partitions by default: a cluster's number.
+            "spark.databricks.delta.snapshotPartitions": str(os.cpu_count() or 2),
         }
     tuned |= conf
     listed = [jar for jar in tuned.get("spark.jars", "").split(",") if jar]

@@ -9,7 +9,7 @@ from setpoint.model.pipeline import Pipeline
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
-from setpoint.targets.delta.log import Commit, DataFile, Snapshot, files_digest
+from setpoint.targets.delta.log import Commit, DataFile, Snapshot, files_digest, open_snapshot
 
 # Operations that change no row: the slice is what it was, though its files may differ.
 _NEUTRAL = frozenset(
@@ -74,12 +74,27 @@ class Slices:
         if not generation or found is None:
             return SliceState(generation, None, None, rows)
         receipt, version = found
-        # With deletion vectors rows vanish from a file while its name stays the same.
-        same_files = not snapshot.has_deletion_vectors and receipt.files == files_digest(
-            file.path for file in files
+        untouched = self._same_files(window, receipt, version, files) or self._only_neutral(
+            window, version
         )
-        untouched = same_files or self._only_neutral(window, version)
         return SliceState(generation, receipt, untouched, rows, version)
+
+    def _same_files(
+        self, window: Window, receipt: Receipt, version: int | None, files: Sequence[DataFile]
+    ) -> bool:
+        """Whether the slice still consists of the files that the publish left."""
+        if self._snapshot.has_deletion_vectors:
+            return False  # rows vanish from a file while its name stays the same
+        if receipt.files is not None:
+            return receipt.files == files_digest(file.path for file in files)
+        if version not in self._snapshot.commits:
+            return False
+        # The connector named the files itself: look at the version that it made.
+        published = open_snapshot(self._snapshot.storage, version)
+        if published is None:
+            return False
+        then = Slices(self._pipeline, self.rule.column, published).files([window])[window]
+        return {file.path for file in then} == {file.path for file in files}
 
     def _only_neutral(self, window: Window, version: int | None) -> bool:
         """Whether no commit since the publish looked at the table can have changed the window.
