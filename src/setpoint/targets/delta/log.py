@@ -163,10 +163,14 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
         raise _unreadable(storage, error, TransientError) from error
     except (DeltaError, ValueError) as error:
         raise _unreadable(storage, error, PermanentError) from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # deltalake's, and not an Exception
+            raise _unreadable(storage, error, PermanentError) from error
+        raise
 
 
 def _unreadable(
-    storage: Storage, error: Exception, kind: type[TransientError] | type[PermanentError]
+    storage: Storage, error: BaseException, kind: type[TransientError] | type[PermanentError]
 ) -> TransientError | PermanentError:
     return kind(
         "SP-T01",

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 
 from setpoint.errors import NOTHING_STARTED, TransientError, UsageError
 
-_MISREAD = re.compile(r"[#?]|%[0-9A-Fa-f]{2}")
+_MISREAD = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
 _HADOOP_SCHEMES = {"s3": "s3a"}
 
 
@@ -34,7 +34,15 @@ class Storage:
     @classmethod
     def at(cls, location: str, options: Mapping[str, str] | None = None) -> Storage:
         """A location as users and catalogs spell it: a path, file:, s3a://, abfss://, gs://."""
-        parsed = urlparse(location)
+        try:
+            parsed = urlparse(location)
+        except ValueError as error:
+            raise UsageError(
+                "SP-T02",
+                f"{location!r:.120} is not a location: {error}.",
+                state=NOTHING_STARTED,
+                next="Write a path, or a URL such as s3://bucket/folder.",
+            ) from error
         if parsed.scheme == "file":
             location = unquote(parsed.path)
         elif parsed.scheme in ("s3a", "s3n"):
@@ -44,7 +52,7 @@ class Storage:
             if _MISREAD.search(location):
                 raise UsageError(
                     "SP-T02",
-                    f"The path {location} holds '#', '?' or a percent sign with two digits.",
+                    f"The path {location} holds one of # ? [ ] or a percent sign with two digits.",
                     why="The reader of the Delta log takes paths for URLs and would look for the "
                     "table elsewhere.",
                     state=NOTHING_STARTED,
