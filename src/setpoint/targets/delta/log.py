@@ -135,6 +135,10 @@ class Snapshot:
 
     def generation(self, pipeline: str, window: str) -> int:
         """How often the window was published; survives the clean-up of the log."""
+        if len(self.commits) == self.version + 1:
+            # Nothing was cleaned up: the receipts tell, without a look-up for each window.
+            newest = self.receipts.get((pipeline, window))
+            return newest[0].generation if newest else 0
         return self.table.transaction_version(application_id(pipeline, window)) or 0
 
 
@@ -174,7 +178,8 @@ def _unreadable(
 ) -> TransientError | PermanentError:
     return kind(
         "SP-T01",
-        f"The Delta table at {storage.uri} could not be opened: {str(error).splitlines()[0][:300]}",
+        f"The Delta table at {storage.uri} could not be opened: "
+        f"{' '.join(str(error).split())[:300]}",
         next="Check the path, the credentials and the table, then run again.",
     )
 

@@ -7,7 +7,7 @@ it is visible until a commit names its files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,6 +24,7 @@ from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
+from setpoint.targets.delta.footers import can_answer, holds
 from setpoint.targets.delta.log import files_digest
 from setpoint.targets.delta.schema import Fit
 from setpoint.targets.delta.stats import FileStats, footer_stats
@@ -92,10 +93,14 @@ def write(
     folder = location(run, attempt)
     counts = {_OUTSIDE: spark_stage.is_not_true(rule.predicate(run.window))}
     counts |= {f"null {name}": spark_stage.is_null(name) for name in fit.required}
+    row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
+    by_footer = {
+        n for n, audit in row_level.items() if can_answer(audit, frame.schema, partition_by)
+    }
     counts |= {
-        f"audit {position}": spark_audits.violation(audit, frame.schema)
-        for position, audit in enumerate(audits)
-        if rides_along(audit)
+        f"audit {n}": spark_audits.violation(audit, frame.schema)
+        for n, audit in row_level.items()
+        if n not in by_footer
     }
     in_folders = [name for name in partition_by if not (only_value and name == rule.column)]
     try:
@@ -120,20 +125,37 @@ def write(
     kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
     files = _files(storage, folder, constant, kinds)
     _refuse_if_rows_differ(run, files, observed.rows)
-    return Staged(
+    stage = DeltaStage(fit, rule, only_value, partition_by, files, frame.schema)
+    staged = Staged(
         location=folder,
         attempt=attempt,
         rows=observed.rows,
         contents=observed.contents,
         files=files_digest(file.path for file in files),
-        violations={
-            position: observed.counts[f"audit {position}"]
-            for position, audit in enumerate(audits)
-            if rides_along(audit)
-        },
+        violations={n: observed.counts[f"audit {n}"] for n in row_level if n not in by_footer},
         changes_schema=bool(fit.added),
-        handle=DeltaStage(fit, rule, only_value, partition_by, files, frame.schema),
+        handle=stage,
     )
+    proven = {n for n in by_footer if holds(row_level[n], [file.stats for file in files])}
+    doubtful = {n: row_level[n] for n in sorted(by_footer - proven)}
+    counted = _count(frame.sparkSession, storage, staged, doubtful) if doubtful else {}
+    return replace(staged, violations={**staged.violations, **dict.fromkeys(proven, 0), **counted})
+
+
+def _count(
+    session: SparkSession, storage: Storage, staged: Staged, audits: Mapping[int, Audit]
+) -> dict[int, int]:
+    """Count the violations that footers only hint at, in one job over the staged rows."""
+    rows = read_back(session, storage, staged)
+    counts = [
+        F.count_if(spark_audits.violation(audit, rows.schema)).alias(str(n))
+        for n, audit in audits.items()
+    ]
+    try:
+        found = rows.agg(*counts).collect()[0]
+    except Exception as error:
+        raise explain(error, "counting violations") from error
+    return {n: int(found[str(n)]) for n in audits}
 
 
 def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:

@@ -9,7 +9,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
-_INDEXED_COLUMNS = 32
+INDEXED_COLUMNS = 32
 _TEXT_LENGTH = 32
 _LAST_CHARACTER = "\U0010ffff"
 
@@ -48,7 +48,7 @@ def footer_stats(metadata: Any) -> FileStats:
     boundless: set[Path] = set()
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
-        for position in range(min(row_group.num_columns, _INDEXED_COLUMNS)):
+        for position in range(min(row_group.num_columns, INDEXED_COLUMNS)):
             path = _path(metadata, position)
             if path is None:
                 continue
