@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.flow.plan import Bound
-from setpoint.flow.run import plan_windows, record_unchanged, run_window
-from setpoint.flow.steps import Audit, Plan, Publish, Record, Stage
+from setpoint.flow.run import plan_of_frame, plan_windows, record_unchanged, run_window
 from setpoint.flow.world import Outcome
-from setpoint.model.audit import rides_along
 from setpoint.model.pipeline import Pipeline, pipeline
 from setpoint.model.ranges import parse_windows
-from setpoint.model.run import Run
 from setpoint.model.table import Table
 from setpoint.model.window import Window
 from setpoint.model.write import WritePattern
 from setpoint.project.config import Config, find_config
-from setpoint.project.wiring import Project
+from setpoint.project.wiring import Project, known_parameters
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def run(
@@ -45,7 +40,7 @@ def run(
     with Project(config or find_config(Path.cwd())) as project:
         bound = project.bind(pipeline)
         world = project.world()
-        values = {**pipeline.parameters, **(parameters or {})}
+        values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
         plan = plan_windows(bound, [chosen], world, parameters=values, force=force)[0]
         if plan.is_unchanged:
             return record_unchanged(bound, [plan], world)[0]
@@ -77,43 +72,14 @@ def publish(
         name=name or _name_of(target),
         timezone=chosen.timezone,
     )(lambda window: frame)
+    from setpoint.spark.engine import GivenSession
+
     config = find_config(Path.cwd())
     with Project(config, trigger="publish") as project:
         bound = project.bind(made)
         world = project.world(with_ledger=config.file is not None)
-        world = replace(world, engine=_GivenSession(frame.sparkSession))
-        return run_window(bound, _plan_of_frame(bound, chosen), world)
-
-
-class _GivenSession:
-    """The engine when the caller brought the session along with the frame."""
-
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-
-    def session(self, connectors: frozenset[str]) -> SparkSession:
-        from setpoint.spark.session import require_connectors
-
-        require_connectors(self._session, connectors)
-        return self._session
-
-    def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
-        from setpoint.spark.stage import pinned_settings
-
-        return pinned_settings(session)
-
-
-def _plan_of_frame(bound: Bound, window: Window) -> Plan:
-    made = bound.pipeline
-    state = bound.target.inspect([window])[window]
-    run = Run(made, window, {}, {}, "", made.definition(), by_contents=True)
-    steps = (
-        Stage(bound.target.uri, tuple(a.name for a in made.audits if rides_along(a))),
-        Audit(tuple(a.name for a in made.audits if not rides_along(a))),
-        Publish(state.generation + 1, bound.target.mechanism()),
-        Record(),
-    )
-    return Plan(run, state, "a frame was handed over", steps)
+        world = replace(world, engine=GivenSession(frame.sparkSession))
+        return run_window(bound, plan_of_frame(bound, chosen, world), world)
 
 
 def _one_window(window: Window | str, pipeline: Pipeline) -> Window:

@@ -94,8 +94,10 @@ class SetpointError(Exception):
         self.next = next
 
     def __str__(self) -> str:
-        parts = (self.what, self.why, self.state, self.next)
-        return f"{self.code}  " + " ".join(part for part in parts if part)
+        said = [part for part in (self.what, self.why, self.state) if part]
+        ended = [part if part.endswith((".", "!", "?")) else f"{part}." for part in said]
+        # What to do next stays as it is: it may end in a command to copy.
+        return f"{self.code}  " + " ".join([*ended, *([self.next] if self.next else [])])
 
     def as_dict(self) -> dict[str, str]:
         """The error as the `error` member of the JSON envelope."""

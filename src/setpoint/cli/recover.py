@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 from setpoint import edge
 from setpoint.cli.confirm import confirm
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
+from setpoint.flow.plan import Bound
 from setpoint.flow.recover import Remains, Settled, remains, settle
+from setpoint.flow.world import World
 from setpoint.project.discover import pipeline_named, project_pipelines
+from setpoint.project.wiring import Project
+
+_DEFAULT_HOURS = 24.0
+_MOST_HOURS = 1_000_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than",
         type=float,
-        default=24.0,
+        default=_DEFAULT_HOURS,
         metavar="HOURS",
         help="files of attempts that the ledger does not know are left alone until they are "
         "this old (default: 24)",
@@ -29,51 +39,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
-    if options.older_than < 0:
+    if not 0 <= options.older_than <= _MOST_HOURS:
         raise UsageError(
             "SP-C01",
-            "--older-than needs a number of hours, 0 or more.",
+            f"--older-than needs a number of hours from 0 to {_MOST_HOURS:,}.",
             state=NOTHING_STARTED,
             next="See: setpoint recover --help",
         )
+    settled: list[Settled] = []
+    found: list[Remains] = []
+    removed: list[Remains] = []
+    broken: list[tuple[str, SetpointError]] = []
     with open_project(options, output) as project:
-        if options.pipeline:
-            chosen = [pipeline_named(project.config, options.pipeline)]
-        else:
-            chosen = list(project_pipelines(project.config).values())
         world = project.world()
-        settled: list[Settled] = []
-        found: list[Remains] = []
-        bounds = {}
-        bound_ones = [project.bind(pipeline) for pipeline in chosen]
-        if world.ledger is not None and not options.pipeline:
-            # Frames handed to publish() have a history too, but no pipeline in the project.
-            known = {pipeline.name for pipeline in chosen}
-            strangers = {
-                (item.pipeline, item.target)
-                for item in world.ledger.attempts(limit=None)
-                if item.pipeline not in known and item.trigger == "publish"
-            }
-            bound_ones += [project.bind_history(name, uri) for name, uri in sorted(strangers)]
-        for bound in bound_ones:
-            bounds[bound.target.uri] = bound
-            ours = settle(bound, world, edge.is_alive)
-            settled += ours
-            age = timedelta(hours=options.older_than)
-            found += remains(bound, world, ours, older_than=age)
-        removed: list[Remains] = []
+        if world.ledger is None and project.config.file is not None:
+            raise PermanentError(
+                "SP-L01",
+                "The ledger could not be read, so open attempts are not known.",
+                why="Only the ledger knows which attempts did not end.",
+                state="Nothing was settled and nothing was removed; every window holds its old "
+                "rows or the new ones, never a mixture.",
+                next="Repair the ledger as the warning says, then: setpoint recover",
+            )
+        age = timedelta(hours=options.older_than)
+        bounds: dict[str, Bound] = {}
+        for name, bind in _bindings(options, project, world).items():
+            try:
+                bound = bind()
+                bounds[bound.target.uri] = bound
+                ours = settle(bound, world, edge.is_alive)
+                settled += ours
+                found += remains(bound, world, ours, older_than=age)
+            except SetpointError as error:
+                # One table that cannot be read must not keep the others from being settled.
+                broken.append((name, error))
         removable = [item for item in found if item.removable]
         if options.clean and removable:
             size = sum(item.leftover.size for item in removable)
+            command = shlex.join([*_command(options), "--yes"])
             confirm(
-                f"Remove {len(removable)} leftover stages ({size:,} bytes)?",
+                f"Remove the stages of {len(removable)} attempts ({size:,} bytes)?",
                 yes=options.yes,
-                next="setpoint recover --clean --yes",
+                next=command,
             )
             for item in removable:
-                bounds[item.target].target.drop_stage(item.leftover.location)
-                removed.append(item)
-    data = {
+                try:
+                    bounds[item.target].target.drop_stage(item.leftover.location)
+                    removed.append(item)
+                except SetpointError as error:
+                    broken.append((item.leftover.location, error))
+    data: dict[str, Any] = {
         "settled": [
             {
                 "pipeline": item.attempt.pipeline,
@@ -99,12 +114,52 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             for item in found
         ],
     }
-    output.answer(data, _lines(settled, found, removed, output))
-    return 0
+    if broken:
+        data["broken"] = [{"name": name, "error": error.as_dict()} for name, error in broken]
+    lines = _lines(settled, found, removed, shlex.join(_command(options)), output)
+    lines += [f"{output.paint('broken', 'red')}  {name}  {error}" for name, error in broken]
+    output.answer(data, lines, ok=not broken)
+    return broken[0][1].exit_code if broken else 0
+
+
+def _bindings(
+    options: argparse.Namespace, project: Project, world: World
+) -> dict[str, Callable[[], Bound]]:
+    """The targets to look at: of the pipelines, and of frames handed to publish()."""
+    if options.pipeline:
+        chosen = [pipeline_named(project.config, options.pipeline)]
+    else:
+        chosen = list(project_pipelines(project.config).values())
+    bindings: dict[str, Callable[[], Bound]] = {
+        pipeline.name: partial(project.bind, pipeline) for pipeline in chosen
+    }
+    if world.ledger is not None and not options.pipeline:
+        strangers = {
+            (item.pipeline, item.target)
+            for item in world.ledger.attempts(limit=None)
+            if item.pipeline not in bindings and item.trigger == "publish"
+        }
+        for name, uri in sorted(strangers):
+            bindings[f"{name} at {uri}"] = partial(project.bind_history, name, uri)
+    return bindings
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    """The command that removes exactly what this one lists."""
+    words = ["setpoint", "recover", *([options.pipeline] if options.pipeline else []), "--clean"]
+    if options.older_than != _DEFAULT_HOURS:
+        words += ["--older-than", f"{options.older_than:g}"]
+    if options.config:
+        words += ["--config", options.config]
+    return words
 
 
 def _lines(
-    settled: list[Settled], found: list[Remains], removed: list[Remains], output: Output
+    settled: list[Settled],
+    found: list[Remains],
+    removed: list[Remains],
+    command: str,
+    output: Output,
 ) -> list[str]:
     colours = {"published": "green", "crashed": "yellow"}
     lines = [
@@ -122,7 +177,5 @@ def _lines(
     if not settled and not found:
         lines.append("Nothing to recover: no open attempts, no leftover stages.")
     elif any(item.removable for item in found) and not removed:
-        lines.append(
-            "Leftovers are visible to no reader. Remove them with: setpoint recover --clean"
-        )
+        lines.append(f"Leftovers are visible to no reader. Remove them with: {command}")
     return lines

@@ -50,11 +50,12 @@ def chosen_windows(
     options: argparse.Namespace, pipeline: Pipeline, now: datetime, output: Output
 ) -> tuple[tuple[Window, ...], bool]:
     """The windows the user asked for; without any, the latest complete one, said aloud."""
-    if options.window is not None and (options.first or options.last):
+    ranged = options.first is not None or options.last is not None
+    if options.window is not None and ranged:
         raise _usage("--window and --from/--to exclude each other")
-    if bool(options.first) != bool(options.last):
+    if (options.first is None) != (options.last is None):
         raise _usage("--from and --to belong together")
-    if options.first:
+    if ranged:
         text = f"{options.first}..{options.last}"
     elif options.window is not None:
         text = options.window

@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, output: Output) -> int:
     with open_project(options, output) as project:
         pipeline = pipeline_named(project.config, options.pipeline)
-        if options.window:
+        if options.window is not None:
             windows = parse_windows(options.window, pipeline.every, pipeline.timezone)
         else:
             latest = Window.latest_complete(edge.utc_now(), pipeline.every, pipeline.timezone)

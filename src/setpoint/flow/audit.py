@@ -62,7 +62,8 @@ def _row_count_change(bound: Bound, item: RowCountChange, run: Run, staged: Stag
     before = bound.target.inspect([previous])[previous]
     rows = before.receipt.rows if before.receipt else before.rows
     if not before.published or rows is None:
-        detail = f"nothing to compare with: {previous.id} was never published"
+        cause = "has an unknown number of rows" if before.published else "was never published"
+        detail = f"nothing to compare with: {previous.id} {cause}"
         return AuditResult(item.name, item.severity, True, 0, staged.rows, detail)
     change = abs(staged.rows - rows) / rows if rows else float(staged.rows > 0)
     detail = f"{staged.rows:,} rows against {rows:,} in {previous.id}: {change:.1%} change"

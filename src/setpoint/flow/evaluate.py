@@ -17,10 +17,11 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
         frame = run.pipeline.function(run.window, **inputs, **run.parameters)
     except SetpointError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PermanentError(
             "SP-S05",
             f"The code of {run.label} failed{_place(error, run.pipeline.file)}: {_words(error)}",
+            why="Without its result there is nothing to publish.",
             next="Correct the pipeline, then run again; it is always safe.",
         ) from error
     if not (hasattr(frame, "schema") and hasattr(frame, "sparkSession")):
@@ -33,7 +34,7 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
     return frame
 
 
-def _place(error: Exception, file: str) -> str:
+def _place(error: BaseException, file: str) -> str:
     """The line of the user's file that the error came through."""
     lines = [
         frame.lineno
@@ -43,7 +44,7 @@ def _place(error: Exception, file: str) -> str:
     return f" at {Path(file).name}:{lines[-1]}" if lines else ""
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     text = str(error).split("JVM stacktrace", 1)[0]
     first = next((line for line in text.splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first.strip()[:400]}"

@@ -63,7 +63,7 @@ def plan(
             plans.append(Plan(run, state, "nothing changed", unchanged))
             continue
         mechanism = mechanism or bound.target.mechanism()
-        todo = _steps(bound, run, state, mechanism)
+        todo = steps_of(bound, run, state, mechanism)
         plans.append(Plan(run, state, reason or "", todo, forced=force))
     return plans
 
@@ -103,7 +103,8 @@ def stale_parts(
     return parts
 
 
-def _steps(bound: Bound, run: Run, state: SliceState, mechanism: str) -> tuple[Step, ...]:
+def steps_of(bound: Bound, run: Run, state: SliceState, mechanism: str) -> tuple[Step, ...]:
+    """The steps that bring a window to the state of this run."""
     audits = run.pipeline.audits
     reads = tuple(
         steps.Read(name, source.label, source.bounds(run.window), run.inputs[name].detail)

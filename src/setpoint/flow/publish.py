@@ -82,6 +82,7 @@ def refuse_if_failed(run: Run, results: Sequence[AuditResult]) -> None:
     raise RefusedError(
         "SP-A01",
         f"Audit {first.name} failed {measure} of {run.label}.{example}{more}",
+        why="Rows that fail an audit must not reach readers.",
         state="The target is unchanged; the stage is kept.",
         next=f"See: setpoint show {run.pipeline.name} --window {run.window.id}",
     )

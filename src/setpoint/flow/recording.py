@@ -96,7 +96,7 @@ class Recording:
             call(self._ledger)
         except LedgerError as error:
             self._ledger = None
-            self._world.warn(f"{error} The run goes on without it.")
+            self._world.warn(str(error))
 
 
 def attempt_record(
@@ -151,7 +151,7 @@ def recall_from(world: World, target: str, pipeline: str) -> Recall:
         try:
             kept = world.ledger.receipts(target, table_id, pipeline)
         except LedgerError as error:
-            world.warn(f"{error} The run goes on without it.")
+            world.warn(str(error))
             return {}
         read = {key: (read_receipt(body), version) for key, (body, version) in kept.items()}
         return {key: (found, version) for key, (found, version) in read.items() if found}

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from setpoint.errors import RefusedError, SetpointError, UnknownCommitError
+from setpoint.errors import RefusedError, SetpointError, TransientError, UnknownCommitError
 from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
-from setpoint.flow.plan import Bound, plan
+from setpoint.flow.plan import Bound, plan, steps_of
 from setpoint.flow.publish import Verdict, publish
 from setpoint.flow.recording import Recording, attempt_record, recall_from
 from setpoint.flow.steps import Plan
@@ -25,6 +25,7 @@ from setpoint.ledger import LedgerError
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Staged
+from setpoint.model.run import Run
 from setpoint.model.window import Window
 
 T = TypeVar("T")
@@ -45,6 +46,16 @@ def plan_windows(
     return plan(bound, windows, parameters=parameters, recall=recall, force=force)
 
 
+def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
+    """The plan for a frame that was handed over: its run is known once its rows are staged."""
+    pipeline = bound.pipeline
+    recall = recall_from(world, bound.target.uri, pipeline.name)
+    state = bound.target.inspect([window], recall)[window]
+    run = Run(pipeline, window, {}, {}, "", pipeline.definition(), by_contents=True)
+    todo = steps_of(bound, run, state, bound.target.mechanism())
+    return Plan(run, state, "a frame was handed over", todo)
+
+
 def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[Outcome]:
     """Settle all windows that need nothing, in one go and without Spark."""
     records = [
@@ -55,7 +66,7 @@ def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[
         try:
             world.ledger.record_unchanged(records)
         except LedgerError as error:
-            world.warn(f"{error} The run goes on without it.")
+            world.warn(str(error))
     return [
         Outcome(
             pipeline=item.run.pipeline.name,
@@ -97,6 +108,7 @@ class Attempt:
         self._inputs: dict[str, Any] = {}
         self._staged: Staged | None = None
         self._results: tuple[AuditResult, ...] = ()
+        self._sent = False
         self._verdict: Verdict | None = None
 
     def execute(self) -> Outcome:
@@ -112,8 +124,11 @@ class Attempt:
         except UnknownCommitError as error:
             return self._settle(error)
         except BaseException as error:
-            # After the commit only the target can say how it ended; recover asks it.
-            recording.finish("failed" if self._verdict is None else "unknown", error=error)
+            if self._sent and (self._verdict or not isinstance(error, TransientError)):
+                # The commit may have landed; only the target can say. recover asks it.
+                recording.finish("unknown", error=error)
+                raise
+            recording.finish("failed", error=error)
             if isinstance(error, Exception):
                 with suppress(SetpointError):
                     target.drop_stage(stage)
@@ -164,6 +179,7 @@ class Attempt:
         self._recording.audits(self._results)
 
     def _publish(self, session: Any) -> None:
+        self._sent = True
         self._verdict = publish(
             self._bound.target,
             session,
@@ -185,8 +201,10 @@ class Attempt:
             else:
                 target.tidy_stage(staged)
         except SetpointError as error:
-            # The window is right; what could not be cleared away is a matter for recover.
-            self._world.warn(str(error))
+            self._world.warn(
+                f"{self._run.label} is right, but its staged files could not be cleared away: "
+                f"{error.what} See: setpoint recover"
+            )
         if verdict.published is not None:
             self._recording.receipt(target.uri, verdict.published)
         state: AttemptState = "unchanged" if verdict.published is None else "published"
@@ -202,7 +220,7 @@ class Attempt:
             raise error from unreadable
         if landed is None:
             # The stage stays: a commit that is still under way may yet name its files.
-            self._recording.finish("failed", error=error)
+            self._recording.finish("unknown", error=error)
             raise error
         self._recording.receipt(target.uri, landed)
         self._recording.finish("published", receipt=landed.receipt)
@@ -244,7 +262,7 @@ class Attempt:
 def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
     window = first.run.window
     if first.run.by_contents:
-        return replace(first, state=bound.target.inspect([window])[window])
+        return plan_of_frame(bound, window, world)
     parameters = first.run.parameters
     return plan_windows(bound, [window], world, parameters=parameters, force=first.forced)[0]
 

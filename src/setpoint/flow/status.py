@@ -26,7 +26,7 @@ STATES: dict[WindowState, str] = {
     "failed": "was never published, and the last attempt failed",
     "stale": "is published, but the code, the parameters or the inputs have changed since",
     "touched": "is published, but somebody else changed its slice since",
-    "unknown": "is published, but the receipt is gone from the target's log",
+    "unknown": "is published, but its receipt or its inputs cannot be looked at",
 }
 
 _ENDED_BADLY = ("failed", "refused", "crashed", "unknown")
@@ -121,12 +121,16 @@ def _kind(
             return "failed", attempt.error_text or attempt.state
         if attempt is not None and attempt.is_open:
             return "missing", "an attempt is open: running, or dead (setpoint recover)"
+        if attempt is not None:
+            return "missing", "the ledger knows a publish that the target does not hold"
         return "missing", "never published"
     if state.receipt is None:
         return "unknown", "published, details unknown"
     if not state.untouched:
         return "touched", "somebody else changed the slice"
-    reason = why(plan.run, state) if plan is not None else None
+    if plan is None:
+        return "unknown", "published, but its inputs cannot be looked at now"
+    reason = why(plan.run, state)
     if reason is None:
         return "done", ""
     if attempt is not None and attempt.state in _ENDED_BADLY:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from setpoint.errors import NOTHING_STARTED, UsageError
 
@@ -61,13 +63,13 @@ def find_config(start: Path, explicit: str | None = None) -> Config:
     if explicit is not None:
         file = Path(explicit)
         if not file.is_file():
-            raise _invalid(file, "there is no such file")
+            raise invalid(file, "there is no such file")
         return _read(file)
     for folder in (start.absolute(), *start.absolute().parents):
         if (folder / FILE).is_file():
             return _read(folder / FILE)
         candidate = folder / "pyproject.toml"
-        if candidate.is_file() and "setpoint" in _toml(candidate).get("tool", {}):
+        if candidate.is_file() and _tool(_toml(candidate)) is not None:
             return _read(candidate)
     return Config(root=start.absolute())
 
@@ -75,18 +77,22 @@ def find_config(start: Path, explicit: str | None = None) -> Config:
 def _read(file: Path) -> Config:
     body = _toml(file)
     if file.name == "pyproject.toml":
-        body = body.get("tool", {}).get("setpoint", {})
+        body = _tool(body) or {}
     flat = dict(_flatten(file, body))
     unknown = sorted(set(flat) - set(SETTINGS))
     if unknown:
-        raise _invalid(file, f"{unknown[0]} is not a setting")
+        import difflib
+
+        alike = difflib.get_close_matches(unknown[0], SETTINGS, n=1)
+        hint = f"; did you mean {alike[0]}?" if alike else ""
+        raise invalid(file, f"{unknown[0]} is not a setting{hint}")
     return Config(
         root=file.parent.absolute(),
         file=file,
         pipelines=_texts(file, flat, "pipelines.paths", ("pipelines",)),
         master=_text(file, flat, "spark.master"),
         remote=_text(file, flat, "spark.remote"),
-        conf={str(name): _spark_value(value) for name, value in flat.get("spark.conf", {}).items()},
+        conf=_table(file, flat, "spark.conf"),
         jars=_texts(file, flat, "spark.jars", ()),
         ledger=_text(file, flat, "ledger.url") or "",
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
@@ -95,19 +101,26 @@ def _read(file: Path) -> Config:
     )
 
 
+def _tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The [tool.setpoint] section, if there is one."""
+    tool = body.get("tool")
+    section = tool.get("setpoint") if isinstance(tool, dict) else None
+    return section if isinstance(section, dict) else None
+
+
 def _toml(file: Path) -> dict[str, Any]:
     try:
         body: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
         return body
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise _invalid(file, str(error)) from error
+        raise invalid(file, str(error)) from error
 
 
 def _flatten(file: Path, body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     pairs = []
     for section, values in body.items():
         if not isinstance(values, dict):
-            raise _invalid(file, f"{section} is not a section; write [{section}]")
+            raise invalid(file, f"{section} is not a section; write [{section}]")
         pairs += [(f"{section}.{name}", value) for name, value in values.items()]
     return pairs
 
@@ -115,7 +128,7 @@ def _flatten(file: Path, body: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _text(file: Path, flat: Mapping[str, Any], name: str) -> str | None:
     value = flat.get(name)
     if value is not None and (not isinstance(value, str) or not value):
-        raise _invalid(file, f"{name} must be a text")
+        raise invalid(file, f"{name} must be a text")
     return value
 
 
@@ -125,7 +138,7 @@ def _texts(
     value = flat.get(name, list(default))
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _invalid(file, f"{name} must be a list of texts")
+        raise invalid(file, f"{name} must be a list of texts")
     return tuple(value)
 
 
@@ -133,19 +146,40 @@ def _number(
     file: Path, flat: Mapping[str, Any], name: str, default: float, *, least: float
 ) -> float:
     value = flat.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
-        raise _invalid(file, f"{name} must be a number of at least {least}")
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not fits or not math.isfinite(value) or value < least:
+        raise invalid(file, f"{name} must be a finite number of at least {least}")
     return float(value)
+
+
+def _table(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, str]:
+    value = flat.get(name, {})
+    if not isinstance(value, dict):
+        raise invalid(file, f"{name} must be a table: [{name}]")
+    return {str(key): _spark_value(item) for key, item in value.items()}
 
 
 def _spark_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _invalid(file: Path, why: str) -> UsageError:
+def located(path: str, root: Path) -> str:
+    """A table's place in one spelling, whichever way users and catalogs write it."""
+    scheme, separator, rest = path.partition(":")
+    if separator and scheme == "file":
+        return "/" + unquote(rest).strip("/")
+    if separator and rest.startswith("//"):
+        scheme = "s3" if scheme in ("s3a", "s3n") else scheme
+        return f"{scheme}:{rest}".rstrip("/")
+    return str(root / path).rstrip("/")
+
+
+def invalid(file: Path, why: str) -> UsageError:
+    """The configuration cannot be used."""
     return UsageError(
         "SP-C03",
-        f"The configuration {file} is not valid: {why}.",
+        f"The configuration {file} cannot be used: {why}.",
+        why="Without it the pipelines and their surroundings are not known.",
         state=NOTHING_STARTED,
-        next="Correct it; docs/reference/configuration.md lists every setting.",
+        next="Correct it, then: setpoint doctor",
     )

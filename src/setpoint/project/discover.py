@@ -14,7 +14,7 @@ from types import ModuleType
 from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.table import Table
-from setpoint.project.config import Config
+from setpoint.project.config import Config, invalid, located
 
 
 def project_pipelines(config: Config) -> dict[str, Pipeline]:
@@ -76,6 +76,12 @@ def _files(config: Config) -> Iterator[Path]:
             candidates = (
                 sorted(config.root.glob(pattern)) if not Path(pattern).is_absolute() else []
             )
+            if not candidates and config.pipelines != Config.pipelines:
+                raise invalid(
+                    config.file or config.root,
+                    f"pipelines.paths names {pattern!r}, and there is no such file or folder "
+                    f"below {config.root}",
+                )
         for file in candidates:
             if file.suffix == ".py" and file.name != "__init__.py" and file not in seen:
                 seen.add(file)
@@ -101,7 +107,7 @@ def _load(file: Path, root: Path) -> ModuleType:
     except SetpointError:
         del sys.modules[name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         lines = [
             f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)
@@ -117,9 +123,10 @@ def _in_module(module: ModuleType) -> list[Pipeline]:
 
 def _place(target: Table, root: Path) -> str:
     """A table's place in one spelling."""
-    if target.path is None or "://" in target.path:
-        return target.label.rstrip("/")
-    return os.path.normpath(root / target.path)
+    if target.path is None:
+        return target.label
+    place = located(target.path, root)
+    return place if "://" in place else os.path.normpath(place)
 
 
 def _refuse_shared_targets(found: list[Pipeline], root: Path) -> None:

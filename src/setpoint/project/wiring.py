@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from setpoint import edge
 from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
@@ -18,11 +18,14 @@ from setpoint.ledger import Ledger, LedgerError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.pipeline import pipeline as define
 from setpoint.model.table import Delta, delta
-from setpoint.project.config import Config
+from setpoint.project.config import Config, located
 
 if TYPE_CHECKING:
     from setpoint.spark.session import Sessions
     from setpoint.targets.delta.storage import Storage
+
+
+T = TypeVar("T")
 
 
 def _silent(message: str) -> None:
@@ -83,7 +86,8 @@ class Project:
         try:
             return self._stack.enter_context(Ledger.open(self.config.ledger_url))
         except LedgerError as error:
-            self._warn(f"{error} The run goes on without it.")
+            error.state += " This command goes on without its history."
+            self._warn(str(error))
             return None
 
     def world(self, *, resolved_default: bool = False, with_ledger: bool = True) -> World:
@@ -132,10 +136,7 @@ class Project:
         from setpoint.targets.delta.storage import Storage
 
         if table.path is not None:
-            place = table.path
-            if "://" not in place and not place.startswith("file:"):
-                place = str(self.config.root / place)
-            return Storage.at(place, table.storage_options)
+            return Storage.at(located(table.path, self.config.root), table.storage_options)
         return Storage.at(self._catalog_location(str(table.table)), table.storage_options)
 
     def _catalog_location(self, name: str) -> str:
@@ -147,12 +148,18 @@ class Project:
 def parameters_of(pipeline: Pipeline, given: Mapping[str, str]) -> dict[str, Any]:
     """The pipeline's parameters: its defaults, replaced by texts from the command line."""
     values = dict(pipeline.parameters)
-    for name, text in given.items():
-        if name not in values:
-            known = ", ".join(values) or "none"
-            raise _bad_parameter(f"{pipeline.name} has no parameter {name!r:.80} (it has: {known})")
+    for name, text in known_parameters(pipeline, given).items():
         values[name] = _converted(name, text, values[name])
     return values
+
+
+def known_parameters(pipeline: Pipeline, given: Mapping[str, T]) -> Mapping[str, T]:
+    """The given parameters, refused if the pipeline does not have one of them."""
+    for name in given:
+        if name not in pipeline.parameters:
+            known = ", ".join(pipeline.parameters) or "none"
+            raise _bad_parameter(f"{pipeline.name} has no parameter {name!r:.80} (it has: {known})")
+    return given
 
 
 def _converted(name: str, text: str, default: Any) -> Any:

@@ -7,9 +7,8 @@ how files are read (deletion vectors, column mapping) are read through the conne
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model.fingerprint import digest
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 # Reader features that leave a plain Parquet reading of the live files right.
 _PLAIN_READERS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-_MOST_PARTITIONS = 64
 
 
 class DeltaSource:
@@ -47,11 +45,7 @@ class DeltaSource:
         return self._source.table.label
 
     def connectors(self) -> frozenset[str]:
-        snapshot = self._newest()
-        plain = _reads_plainly(snapshot) and (
-            not self._source.whole or _partitions(snapshot.files) <= _MOST_PARTITIONS
-        )
-        return frozenset() if plain else frozenset({"delta"})
+        return frozenset() if _reads_plainly(self._newest()) else frozenset({"delta"})
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
         snapshot = self._newest()
@@ -82,11 +76,23 @@ class DeltaSource:
         files = snapshot.files
         if rule is not None:
             files = tuple(_overlapping(snapshot, rule, window))
-        if not _reads_plainly(snapshot) or _partitions(files) > _MOST_PARTITIONS:
-            frame = self._through_connector(session, snapshot.version)
+        if _reads_plainly(snapshot):
+            frame = self._plainly(session, snapshot, files)
         else:
-            frame = _plain(session, snapshot, files)
+            frame = self._through_connector(session, snapshot.version)
         return frame if rule is None else frame.where(rule.predicate(window))
+
+    def _plainly(
+        self, session: SparkSession, snapshot: Snapshot, files: Sequence[DataFile]
+    ) -> DataFrame:
+        from setpoint.spark.files import read_files
+
+        schema = snapshot.table.schema().to_json()
+        columns = snapshot.partition_columns
+        try:
+            return read_files(session, self._storage.spark_path(), schema, columns, files)
+        except Exception as error:
+            raise _unreadable(self.label, error) from error
 
     def _through_connector(self, session: SparkSession, version: int) -> DataFrame:
         try:
@@ -168,41 +174,6 @@ def _reads_plainly(snapshot: Snapshot) -> bool:
     features = set(snapshot.table.protocol().reader_features or ())
     mapping = snapshot.configuration.get("delta.columnMapping.mode", "none")
     return features <= _PLAIN_READERS and mapping == "none"
-
-
-def _partitions(files: Sequence[DataFile]) -> int:
-    return len({tuple(sorted(file.partition.items(), key=str)) for file in files})
-
-
-def _plain(session: SparkSession, snapshot: Snapshot, files: Sequence[DataFile]) -> DataFrame:
-    """The live files as one frame, partition values added from the log."""
-    from functools import reduce
-
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    schema = T.StructType.fromJson(json.loads(snapshot.table.schema().to_json()))
-    if not files:
-        return session.createDataFrame([], schema)
-    stored = T.StructType(
-        [field for field in schema.fields if field.name not in snapshot.partition_columns]
-    )
-    groups: dict[tuple[Any, ...], list[DataFile]] = {}
-    for file in files:
-        values = tuple(file.partition.get(name) for name in snapshot.partition_columns)
-        groups.setdefault(values, []).append(file)
-    frames = []
-    for values, members in sorted(groups.items(), key=lambda item: str(item[0])):
-        # recursiveFileLookup: folder names like d=2026-04-25 must not add columns of their own.
-        frame = (
-            session.read.schema(stored)
-            .option("recursiveFileLookup", "true")
-            .parquet(*(snapshot.storage.spark_path(file.path) for file in members))
-        )
-        for name, value in zip(snapshot.partition_columns, values, strict=True):
-            frame = frame.withColumn(name, F.lit(value).cast(schema[name].dataType))
-        frames.append(frame.select(*schema.fieldNames()))
-    return reduce(lambda a, b: a.unionAll(b), frames)
 
 
 def _unreadable(label: str, error: Exception) -> SetpointError:

@@ -6,7 +6,6 @@ clash with them. Only the columns that a pass needs are read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -19,6 +18,7 @@ from setpoint.errors import UsageError
 from setpoint.model.grain import Grain
 from setpoint.sources.existing import READ_ONLY, ExistingTable, unreadable
 from setpoint.spark.contents import quoted, row_hash
+from setpoint.spark.files import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -231,49 +231,16 @@ def shown(value: Any) -> Any:
 
 
 def _live_files(session: SparkSession, table: ExistingTable, partition: set[str]) -> DataFrame:
-    """The live files of a Delta table as one scan; partition values come from the log by path."""
+    """The live files of a Delta table; its partition columns only when they are needed."""
     if table.snapshot is None:
         raise TypeError("a Delta table has a snapshot")
-    schema = T.StructType.fromJson(json.loads(table.snapshot.table.schema().to_json()))
-    if not table.files:
-        return session.createDataFrame([], schema)
-    stored = [item for item in schema.fields if item.name not in table.partition_columns]
-    frame = (
-        session.read.schema(T.StructType(stored))
-        # Folder names like d=2026-04-25 must not add columns of their own.
-        .option("recursiveFileLookup", "true")
-        .option("globPaths", "false")
-        .parquet(*(table.storage.spark_path(file.path) for file in table.files))
-    )
-    if not partition:
-        return frame
-    names = [item.name for item in schema.fields if item.name in table.partition_columns]
-    kinds = T.StructType(
-        [T.StructField("file", T.StringType())]
-        + [T.StructField(f"v{i}", schema[name].dataType) for i, name in enumerate(names)]
-    )
-    values = session.createDataFrame(
-        [(file.path, *(file.partition.get(name) for name in names)) for file in table.files], kinds
-    )
-    root = table.storage.spark_path() + "/"
-    path = F.url_decode(
-        F.replace(frame.metadataColumn("_metadata")["file_path"], F.lit("+"), F.lit("%2B"))
-    )
-    start = F.instr(path, F.lit(root)) + F.lit(len(root))
-    renamed = [F.col(quoted(item.name)).alias(f"c{i}") for i, item in enumerate(stored)]
-    rows = frame.select(*renamed, F.substr(path, start).alias("path"))
-    joined = rows.join(F.broadcast(values), rows["path"] == values["file"], "left")
-    lost = F.raise_error(F.concat(F.lit("a file is not in the log: "), F.col("path")))
-    position = {item.name: i for i, item in enumerate(stored)}
-    return joined.select(
-        *(
-            F.col(f"c{position[item.name]}").alias(item.name)
-            if item.name in position
-            else F.when(F.col("file").isNull(), lost.cast(item.dataType))
-            .otherwise(F.col(f"v{names.index(item.name)}"))
-            .alias(item.name)
-            for item in schema.fields
-        )
+    return read_files(
+        session,
+        table.storage.spark_path(),
+        table.snapshot.table.schema().to_json(),
+        table.partition_columns,
+        table.files,
+        partition_values=bool(partition),
     )
 
 

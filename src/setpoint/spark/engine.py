@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from setpoint.spark.session import Sessions
+from setpoint.spark.session import Sessions, engine_check, require_connectors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +21,26 @@ class SparkEngine:
         return self._sessions.get(connectors)
 
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
-        from setpoint.spark.stage import pinned_settings
+        return pinned(session)
 
-        return pinned_settings(session)
+
+class GivenSession:
+    """The engine when the caller brought the session along with a frame."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def session(self, connectors: frozenset[str]) -> SparkSession:
+        engine_check(self._session)
+        require_connectors(self._session, connectors)
+        return self._session
+
+    def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
+        return pinned(session)
+
+
+def pinned(session: SparkSession) -> AbstractContextManager[None]:
+    """The settings that rows depend on, for the length of a block."""
+    from setpoint.spark.stage import pinned_settings
+
+    return pinned_settings(session)

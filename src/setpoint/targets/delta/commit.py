@@ -191,17 +191,18 @@ def _guarded(run: Run, commit: Callable[[], None]) -> None:
                 f"The target of {run.label} refuses to have rows replaced: {text[:200]}",
                 next="Unset delta.appendOnly on the table, or write to another table.",
             ) from error
-        raise unseen(run, error) from error
+        raise unseen(run, root_cause(error)) from error
 
 
-def unseen(run: Run, error: BaseException) -> UnknownCommitError:
+def unseen(run: Run, cause: str) -> UnknownCommitError:
     """The commit was sent and its answer was not seen."""
     return UnknownCommitError(
         "SP-P02",
-        f"It is not known whether the commit of {run.label} landed: {root_cause(error)}",
+        f"It is not known whether the commit of {run.label} landed: {cause}",
         why="A lost answer is neither success nor failure.",
         state="The window holds either its old rows or the new ones, never a mixture.",
-        next="Run again or settle it: setpoint recover",
+        next="Run the same window again; it is always safe. To settle the record only: "
+        "setpoint recover",
     )
 
 
@@ -235,4 +236,4 @@ def _connector_failure(error: Exception, run: Run) -> Exception:
             "The Spark session has no Delta connector, and this table needs it.",
             next="Fetch it once with: setpoint doctor --fetch, or add the jar to your session.",
         )
-    return unseen(run, error)
+    return unseen(run, root_cause(error))

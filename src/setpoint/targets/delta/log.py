@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,9 @@ from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
+_BACKTRACE = re.compile(r"\s+0: ")
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,12 @@ class Snapshot:
     @cached_property
     def commits(self) -> dict[int, Commit]:
         """The commits that the log still holds, by version."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            history = self.table.history()
+        except (DeltaError, ValueError, OSError) as error:
+            raise _unreadable(self.storage, error, PermanentError) from error
         return {
             int(entry["version"]): Commit(
                 version=int(entry["version"]),
@@ -119,7 +129,7 @@ class Snapshot:
                 read_version=entry.get("readVersion"),
                 receipts=unseal(entry.get("userMetadata")),
             )
-            for entry in self.table.history()
+            for entry in history
         }
 
     @cached_property
@@ -176,11 +186,21 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
 def _unreadable(
     storage: Storage, error: BaseException, kind: type[TransientError] | type[PermanentError]
 ) -> TransientError | PermanentError:
+    text = _BACKTRACE.split(_COLOUR.sub("", str(error)), maxsplit=1)[0]
+    said = " ".join(text.split())[:300]
+    next_step = "Check the path, the credentials and the network, then run again."
+    if "Permission denied" in said:
+        next_step = f"Give this user read access: ls -ld {storage.uri}/_delta_log"
+    elif "Not a directory" in said:
+        next_step = f"{storage.uri} is a file or lies below one; correct the path of the table."
+    elif kind is PermanentError:
+        next_step = f"The log may be damaged; look at it: ls -l {storage.uri}/_delta_log"
     return kind(
         "SP-T01",
-        f"The Delta table at {storage.uri} could not be opened: "
-        f"{' '.join(str(error).split())[:300]}",
-        next="Check the path, the credentials and the table, then run again.",
+        f"The Delta table at {storage.uri} could not be read: {said}",
+        why="What the table holds cannot be told without its log.",
+        state="This command changed nothing.",
+        next=next_step,
     )
 
 

@@ -7,6 +7,7 @@ it is visible until a commit names its files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, RefusedError
+from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
@@ -112,14 +113,14 @@ def write(
             leave_out=[rule.column] if only_value else [],
         )
     except Exception as error:
-        storage.drop(folder)
+        _forget(storage, folder)
         raise explain(error, f"staging {run.label}") from error
     if observed.counts[_OUTSIDE]:
-        storage.drop(folder)
+        _forget(storage, folder)
         raise _outside(frame, run, rule, observed.counts[_OUTSIDE], observed.rows)
     for name in fit.required:
         if observed.counts[f"null {name}"]:
-            storage.drop(folder)
+            _forget(storage, folder)
             raise _required(run, name, observed.counts[f"null {name}"], observed.rows)
     constant = {rule.column: only_value} if only_value else {}
     kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
@@ -156,6 +157,12 @@ def _count(
     except Exception as error:
         raise explain(error, "counting violations") from error
     return {n: int(found[str(n)]) for n in audits}
+
+
+def _forget(storage: Storage, folder: str) -> None:
+    """Clear a refused stage away; what cannot be removed now is a matter for recover."""
+    with suppress(SetpointError):
+        storage.drop(folder)
 
 
 def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:
@@ -244,6 +251,7 @@ def _refuse_if_rows_differ(run: Run, files: Sequence[StagedFile], rows: int) -> 
             f"The staging job of {run.label} counted {rows:,} rows, but the staged files hold "
             f"{stored:,}.",
             why="A task may have run twice, or files may have been removed while staging.",
-            state="The target is unchanged; the stage is kept.",
-            next="Run again. See: setpoint recover",
+            state="The target is unchanged; the stage was dropped.",
+            next="Run again; it is always safe. If it happens twice, look for something that "
+            "cleans up below the table's folder.",
         )

@@ -111,19 +111,30 @@ class Storage:
 
     def open(self, path: str) -> Any:
         """A file for random access."""
-        return self._filesystem().open_input_file(path)
+        try:
+            return self._filesystem().open_input_file(path)
+        except OSError as error:
+            raise self._unreachable(error) from error
 
     def drop(self, folder: str) -> None:
         """Remove a folder and all below it; fine when it is not there."""
         if self.is_local:
             import shutil
 
-            # The parents stay: another attempt may be about to write below them.
-            shutil.rmtree(Path(self.uri, folder), ignore_errors=True)
+            try:
+                # The parents stay: another attempt may be about to write below them.
+                shutil.rmtree(Path(self.uri, folder))
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                raise self._unreachable(error) from error
             return
         filesystem = self._filesystem()
-        for file in self.files(folder):
-            filesystem.delete_file(file.path)
+        try:
+            for file in self.files(folder):
+                filesystem.delete_file(file.path)
+        except OSError as error:
+            raise self._unreachable(error) from error
 
     def _filesystem(self) -> Any:
         from pyarrow import fs
@@ -137,6 +148,8 @@ class Storage:
     def _unreachable(self, error: Exception) -> TransientError:
         return TransientError(
             "SP-T01",
-            f"The storage at {self.uri} could not be read: {str(error).splitlines()[0][:300]}",
+            f"The storage at {self.uri} could not be reached: {' '.join(str(error).split())[:300]}",
+            why="Rows are staged there and published from there.",
+            state="This command changed nothing there.",
             next="Check the path, the credentials and the network, then run again.",
         )

@@ -163,6 +163,8 @@ class DeltaTarget:
             snapshot = self._snapshot()
             self._refuse_if_fenced(snapshot, run.window, expected, staged)
             chosen = self._mechanism(snapshot)
+            if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
+                raise self._changed_meanwhile("features")
             try:
                 if chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
@@ -172,11 +174,17 @@ class DeltaTarget:
                     )
             except commit.TableMoved:
                 continue
-            if chosen.kind == "files":
-                # The log took exactly the version after the one we looked at, or nothing.
-                version = snapshot.version + 1 if snapshot else 0
-                return self._counted(run, receipt, staged, version)
-            return self._confirm(run, receipt)
+            try:
+                if chosen.kind == "files":
+                    # The log took exactly the version after the one we looked at, or nothing.
+                    version = snapshot.version + 1 if snapshot else 0
+                    return self._counted(run, receipt, staged, version)
+                return self._confirm(run, receipt)
+            except (TransientError, PermanentError) as error:
+                if error.code != "SP-T01":
+                    raise
+                # The commit was taken; that it cannot be looked at now makes it unseen.
+                raise commit.unseen(run, error.what) from error
         raise TransientError(
             "SP-P01",
             f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
@@ -210,8 +218,9 @@ class DeltaTarget:
         self._storage.drop(location)
 
     def tidy_stage(self, staged: Staged) -> None:
-        if not staged.handle.files or self._mechanism().kind == "connector":
-            self._storage.drop(staged.location)
+        # What was staged for the connector was copied by it; anything else is live now.
+        if not staged.handle.files or staged.files is None:
+            self.drop_stage(staged.location)
 
     def leftovers(self) -> Sequence[Leftover]:
         from setpoint.targets.delta.leftovers import find
@@ -289,11 +298,15 @@ class DeltaTarget:
             same_type(field.kind, item["type"])
             for field, item in zip(snapshot.fields, fitted, strict=False)
         ):
-            raise TransientError(
-                "SP-P01",
-                f"The columns of the table at {self.uri} changed while the rows were staged.",
-                next="Run again; the new attempt looks at the new columns.",
-            )
+            raise self._changed_meanwhile("columns")
+
+    def _changed_meanwhile(self, what: str) -> TransientError:
+        return TransientError(
+            "SP-P01",
+            f"The {what} of the table at {self.uri} changed while the rows were staged.",
+            why="The staged files were made for the table as it was.",
+            next=f"Run again; the new attempt looks at the new {what}.",
+        )
 
     def _snapshot(self) -> Snapshot | None:
         return open_snapshot(self._storage)
