@@ -213,3 +213,83 @@ def test_verbs_that_need_no_spark_do_not_import_it(project: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=project
     )
     assert done.stdout.splitlines()[-1] == "0 False False"
+
+
+def test_a_pipeline_file_that_exits_is_an_error(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file that calls sys.exit must not make a command look successful."""
+    (project / "pipelines" / "daily.py").write_text("import sys\nsys.exit(0)\n")
+    assert main(["run", "daily", "--window", "2026-04-25"]) == 2
+    assert capfd.readouterr().err.startswith("SP-C05")
+
+
+@pytest.mark.parametrize("words", [["--from", "", "--to", ""], ["--window", ""]])
+def test_an_empty_variable_selects_no_window(
+    project: Path, words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An unset shell variable is refused instead of standing for another window."""
+    assert main(["run", "daily", *words]) == 2
+    assert main(["show", "daily", "--window", ""]) == 2
+    assert "SP-W0" in capfd.readouterr().err
+
+
+def test_recover_says_that_it_cannot_know(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without its ledger recover knows no open attempts, and does not claim there are none."""
+    (project / ".setpoint" / "ledger.db").mkdir(parents=True)
+    assert main(["recover"]) == 3
+    said = capfd.readouterr()
+    assert "Nothing to recover" not in said.out
+    assert "SP-L01" in said.err
+
+
+def test_recover_settles_the_others_when_one_table_is_broken(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A table whose log cannot be read is named; the rest of the project is looked at."""
+    other = PIPELINE.replace("def daily", "def other").replace('"out"', '"broken"')
+    (project / "pipelines" / "other.py").write_text(other)
+    log = project / "broken" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text('{"metaData": {"id"')
+    assert main(["recover", "--json"]) == 3
+    body = envelope(capfd)
+    assert body["ok"] is False
+    data = body["data"]
+    assert isinstance(data, dict)
+    assert [item["name"] for item in data["broken"]] == ["other"]
+    assert "ls -l" in data["broken"][0]["error"]["next"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[spark]\nconf = "x"\n', "spark.conf must be a table"),
+        ("[retry]\ntries = inf\n", "finite number"),
+        ("[spark]\nmastr = 'local'\n", "did you mean spark.master?"),
+        ('[pipelines]\npaths = ["pipelnes"]\n', "pipelnes"),
+        ("spark = 3\n", "write [spark]"),
+        ("[spark\n", "cannot be used"),
+    ],
+)
+def test_a_wrong_setting_is_named(
+    project: Path, text: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A configuration that cannot be used says which setting is wrong, and is exit code 2."""
+    (project / "setpoint.toml").write_text(text)
+    assert main(["status"]) == 2
+    error = capfd.readouterr().err
+    assert error.startswith("SP-C03")
+    assert said in error
+
+
+@pytest.mark.parametrize("spelling", ["./out/", "file:{root}/out", "file://{root}/out"])
+def test_one_table_is_one_table_however_it_is_spelled(
+    project: Path, spelling: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two spellings of one place are one target, which two pipelines may not share."""
+    place = spelling.format(root=project)
+    other = PIPELINE.replace("def daily", "def other").replace('"out"', f'"{place}"')
+    (project / "pipelines" / "other.py").write_text(other)
+    assert main(["status"]) == 2
+    assert capfd.readouterr().err.startswith("SP-D05")

@@ -150,9 +150,7 @@ def test_a_key_that_repeats_every_day_is_told(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["delta", "parquet"])
-def test_hostile_names_are_taken_literally(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_hostile_names_are_taken_literally(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Dots, blanks, backticks and our own names in columns, blanks and colons in partitions."""
     name = "a.b `c`"
     part = "p q"
@@ -179,9 +177,7 @@ def test_hostile_names_are_taken_literally(
 def test_many_partitions_need_no_connector(spark: SparkSession, tmp_path: Path) -> None:
     """A hundred partitions are one scan; their values come from the log."""
     days = [dt.date(2026, 1, 1) + dt.timedelta(days=i) for i in range(100)]
-    write_deltalake(
-        tmp_path / "t", pa.table({"id": [1] * 100, "d": days}), partition_by=["d"]
-    )
+    write_deltalake(tmp_path / "t", pa.table({"id": [1] * 100, "d": days}), partition_by=["d"])
     report = look(tmp_path / "t", keys=(("id", "d"),))
     assert report.findings == ()
     assert report.keys == {("id", "d"): 100}
