@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from setpoint.check.findings import Finding
+from setpoint.check.look import Question, Report, check
 from setpoint.errors import UsageError
-from setpoint.flow.check import Question, Report, check
-from setpoint.flow.findings import Finding
 from setpoint.model.grain import Grain
 from setpoint.sources.existing import open_table
 from setpoint.spark.engine import SparkEngine

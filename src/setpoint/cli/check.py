@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from setpoint.check.findings import Finding
+from setpoint.check.look import Question, Report, WindowCount, check
 from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
 from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
-from setpoint.flow.check import Question, Report, WindowCount, check
-from setpoint.flow.findings import Finding
 from setpoint.model.audit import Unique
 from setpoint.model.grain import Grain
 from setpoint.model.pipeline import Pipeline

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from setpoint.check import findings as judge
+from setpoint.check.duplicates import duplicates, null_key
+from setpoint.check.findings import Finding, Sighting
+from setpoint.check.partitions import HOUR, PartitionTime, partition_time, window_starting
 from setpoint.errors import UsageError
-from setpoint.flow import findings as judge
-from setpoint.flow.duplicates import duplicates, null_key
-from setpoint.flow.findings import Finding, Sighting
-from setpoint.flow.partitions import HOUR, PartitionTime, partition_time, window_starting
 from setpoint.flow.world import EnginePort
 from setpoint.model.grain import Grain
 from setpoint.model.window import Window

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from setpoint.flow.findings import Finding
+from setpoint.check.findings import Finding
 from setpoint.model.window import Window
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from setpoint.check.findings import FindingKind, Sighting, gaps, lone_windows
+from setpoint.check.look import Question, Report, check
+from setpoint.check.partitions import partition_time, window_starting
 from setpoint.errors import UsageError
-from setpoint.flow.check import Question, Report, check
-from setpoint.flow.findings import FindingKind, Sighting, gaps, lone_windows
-from setpoint.flow.partitions import partition_time, window_starting
 from setpoint.model.grain import Grain
 from setpoint.model.ranges import parse_windows
 from setpoint.model.window import Window

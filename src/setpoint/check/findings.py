@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
-from setpoint.flow.partitions import DAY, PartitionTime
+from setpoint.check.partitions import DAY, PartitionTime
 from setpoint.model.grain import Grain
 from setpoint.model.window import Window
 

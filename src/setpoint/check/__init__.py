@@ -1,0 +1,1 @@
+"""Looking at existing tables: duplicates, grain mismatch, gaps. Nothing is written."""
