@@ -32,9 +32,19 @@ if TYPE_CHECKING:
     from setpoint.model.pipeline import source as source
     from setpoint.model.receipt import Receipt as Receipt
     from setpoint.model.table import Delta as Delta
+    from setpoint.model.table import Iceberg as Iceberg
+    from setpoint.model.table import Parquet as Parquet
+    from setpoint.model.table import Postgres as Postgres
     from setpoint.model.table import delta as delta
+    from setpoint.model.table import iceberg as iceberg
+    from setpoint.model.table import parquet as parquet
+    from setpoint.model.table import postgres as postgres
     from setpoint.model.window import Window as Window
+    from setpoint.model.write import DeleteInsert as DeleteInsert
+    from setpoint.model.write import InsertNew as InsertNew
+    from setpoint.model.write import Merge as Merge
     from setpoint.model.write import Overwrite as Overwrite
+    from setpoint.model.write import Replace as Replace
 
 __version__ = "0.1.0"
 
@@ -63,9 +73,19 @@ _HOMES = {
     "source": "setpoint.model.pipeline",
     "Receipt": "setpoint.model.receipt",
     "Delta": "setpoint.model.table",
+    "Iceberg": "setpoint.model.table",
+    "Parquet": "setpoint.model.table",
+    "Postgres": "setpoint.model.table",
     "delta": "setpoint.model.table",
+    "iceberg": "setpoint.model.table",
+    "parquet": "setpoint.model.table",
+    "postgres": "setpoint.model.table",
     "Window": "setpoint.model.window",
+    "DeleteInsert": "setpoint.model.write",
+    "InsertNew": "setpoint.model.write",
+    "Merge": "setpoint.model.write",
     "Overwrite": "setpoint.model.write",
+    "Replace": "setpoint.model.write",
 }
 
 __all__ = ["__version__", *_HOMES]

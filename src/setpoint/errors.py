@@ -30,6 +30,8 @@ CODES: dict[str, str] = {
     "SP-D06": "an audit's definition is not valid",
     "SP-D07": "a source's definition is not valid",
     "SP-D08": "the pipeline was called without one of its inputs",
+    "SP-D09": "the write pattern's definition is not valid",
+    "SP-D10": "the target cannot keep the promise with this write pattern",
     # windows
     "SP-W01": "the text is not a window id",
     "SP-W02": "the window does not belong to this grain",
@@ -51,6 +53,8 @@ CODES: dict[str, str] = {
     "SP-O03": "the columns do not fit the target",
     "SP-O04": "a column that must not be null holds nulls",
     "SP-O05": "a column name or type cannot be stored in the target",
+    "SP-O06": "a key holds nulls",
+    "SP-O07": "rows under one key contradict each other",
     # audits
     "SP-A01": "an audit failed",
     "SP-A02": "an audit could not be evaluated",

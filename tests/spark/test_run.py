@@ -394,7 +394,7 @@ def test_a_commit_that_landed_unseen_is_not_undone(lab: Any) -> None:
             return super().publish(*args, **kwargs)
 
     job = lab.job(A)
-    bound = Bound(job, Repeating(job, lab.project.storage(job.target)), {})
+    bound = Bound(job, Repeating(job, job.target, lab.project.adapters.storage(job.target)), {})
     world = lab.world()
     (plan,) = plan_windows(bound, lab.windows(job, "2026-04-25"), world, parameters={})
     run_window(bound, plan, world)

@@ -16,6 +16,7 @@ from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
 from setpoint.model.audit import Unique
 from setpoint.model.grain import Grain
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.table import Delta
 from setpoint.model.wallclock import zone_of
 from setpoint.project.discover import pipeline_named
 from setpoint.project.wiring import Project
@@ -84,8 +85,11 @@ def _open(project: Project, name: str) -> tuple[ExistingTable, Pipeline | None]:
             why = "there is no such path, and no pipeline has that name"
             raise no_table(name, why) from error
         raise
-    storage = project.storage(pipeline.target)
-    if pipeline.target.path is not None and storage.is_local and not Path(storage.uri).exists():
+    target = pipeline.target
+    if not isinstance(target, Delta):
+        raise no_table(name, f"its target is a table of kind {target.kind}, not Delta or Parquet")
+    storage = project.adapters.storage(target)
+    if target.path is not None and storage.is_local and not Path(storage.uri).exists():
         raise no_table(name, f"the target {storage.uri} was never published")
     return open_table(name, "delta", storage), pipeline
 

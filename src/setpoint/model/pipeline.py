@@ -13,10 +13,11 @@ from setpoint.model import audit as audits_of
 from setpoint.model.audit import Audit
 from setpoint.model.fingerprint import code_fingerprint, digest
 from setpoint.model.grain import Grain
-from setpoint.model.table import Delta, Table
+from setpoint.model.support import refuse_unsupported
+from setpoint.model.table import TABLES, Delta, Table
 from setpoint.model.wallclock import zone_of
 from setpoint.model.window import Window
-from setpoint.model.write import Overwrite, WritePattern
+from setpoint.model.write import PATTERNS, DeleteInsert, Merge, Overwrite, Replace, WritePattern
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 class Source:
     """An input of a pipeline: a table, clipped to the window on its time column."""
 
-    table: Table
+    table: Delta
     time: str | None = None
     whole: bool = False
 
@@ -34,14 +35,14 @@ class Source:
         return {"time": self.time, "whole": self.whole}
 
 
-def source(table: Table, *, time: str | None = None, whole: bool = False) -> Any:
+def source(table: Delta, *, time: str | None = None, whole: bool = False) -> Any:
     """Declare an input as the default of a pipeline function's argument.
 
     `time` names the column that is clipped to the window; a table without one (a small lookup)
     has to say `whole=True`, and is then read in full by every window.
     """
     if not isinstance(table, Delta):
-        raise _source_error(f"source() got {table!r:.80}, which is not a table")
+        raise _source_error(f"source() got {table!r:.80}, which is not a Delta table")
     if (time is None) == (not whole):
         raise _source_error(
             f"source({table.label!r}) needs either time= or whole=True, and not both"
@@ -85,6 +86,19 @@ class Pipeline:
     def description(self) -> str:
         """The first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
+
+    @property
+    def newest_counts(self) -> bool:
+        """Whether all windows state the same rows, so that the newest window's are the table's."""
+        match self.write:
+            case Replace():
+                return True
+            case Merge():
+                return self.write.when_missing == "delete"
+            case DeleteInsert():
+                return self.target.slice_column is None
+            case _:
+                return False
 
     @property
     def code(self) -> str:
@@ -150,28 +164,32 @@ def pipeline(
 
 def check(pipeline: Pipeline) -> None:
     """Refuse a definition that cannot keep the promise; needs neither Spark nor the table."""
-    if not isinstance(pipeline.target, Delta):
+    if not isinstance(pipeline.target, TABLES):
         raise _definition_error(
             f"{pipeline.name}: target={pipeline.target!r:.80} is not a table",
             'Write target=delta("warehouse/orders", partition_by="order_date").',
         )
-    if not isinstance(pipeline.write, Overwrite):
+    if not isinstance(pipeline.write, PATTERNS):
         raise _definition_error(
             f"{pipeline.name}: write={pipeline.write!r:.80} is not a write pattern",
             "Write write=Overwrite(), or leave it out.",
         )
+    refuse_unsupported(pipeline.name, pipeline.write, pipeline.target)
+    slices = isinstance(pipeline.write, (Overwrite, DeleteInsert))
     if pipeline.target.slice_column is None:
+        if not isinstance(pipeline.write, Overwrite):
+            return
         raise DefinitionError(
             "SP-D03",
             f"{pipeline.name}: the target {pipeline.target.label} names no column that a "
             f"{pipeline.every} window can own.",
             why="Without it a run could only replace the whole table or add to it.",
             state=NOTHING_STARTED,
-            next='Give the target partition_by="<column>", or time="<column>" if it is not '
-            "partitioned by it.",
+            next='Give the target partition_by="<column>" or time="<column>", or choose another '
+            "write pattern.",
         )
     unit = pipeline.target.partition_every
-    if unit is not None:
+    if unit is not None and slices:
         refuse_coarse_partition(pipeline, pipeline.target.slice_column, unit)
 
 

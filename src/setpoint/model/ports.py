@@ -17,7 +17,12 @@ Recall = Callable[[str], Mapping[tuple[str, int], tuple[Receipt, int | None]]]
 
 @dataclass(frozen=True)
 class Staged:
-    """Rows that are written but visible to no reader."""
+    """Rows that are written but visible to no reader.
+
+    `rows` counts what is to be published, after duplicates were resolved; `deletes` how many of
+    them remove a key; `quarantined` the rows with a null in the key that were put aside.
+    `notes` say in words what was decided on the way.
+    """
 
     location: str
     attempt: str
@@ -27,6 +32,9 @@ class Staged:
     violations: Mapping[int, int]
     changes_schema: bool
     handle: Any
+    deletes: int = 0
+    quarantined: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,10 @@ class TargetPort(Protocol):
 
     @property
     def uri(self) -> str: ...
+
+    def check_definition(self) -> None:
+        """Compare the definition with the existing table, if there is one."""
+        ...
 
     def connectors(self) -> frozenset[str]:
         """The connectors that a session needs for this target; found without Spark."""
@@ -104,7 +116,11 @@ class TargetPort(Protocol):
     def publish(
         self, session: Any, run: Run, receipt: Receipt, staged: Staged | None, expected: SliceState
     ) -> Published:
-        """One commit: out with the old slice, in with the staged rows and the receipt."""
+        """One commit: the staged rows as the write pattern wants them, and the receipt.
+
+        Without a stage the receipt is renewed alone. Raises `Fenced` when the window, or the
+        newest one where that counts, is not what it was in `expected`.
+        """
         ...
 
     def landed(self, window: str, attempt: str) -> Published | None:

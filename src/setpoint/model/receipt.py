@@ -18,7 +18,9 @@ class Receipt:
     `contents` is the fingerprint of the rows, whatever their order or files; `files` is the
     digest of the data files that held them right after the publish (None where the target
     names the files itself). `stage` is the folder of those files, `replaced` the one whose
-    files the publish removed. `effects` is the outbox: what is still to be sent for this run.
+    files the publish removed. `pattern` names the write pattern with its settings (empty for
+    receipts of a time when there was only one), `tombstones` the places where removed keys are
+    remembered. `effects` is the outbox: what is still to be sent for this run.
     """
 
     pipeline: str
@@ -38,6 +40,8 @@ class Receipt:
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     high_water_mark: str | None = None
+    pattern: str = ""
+    tombstones: Sequence[str] = ()
     effects: Sequence[Mapping[str, Any]] = ()
     version: int = VERSION
 
@@ -46,6 +50,7 @@ class Receipt:
         body = {name: getattr(self, name) for name in self.__dataclass_fields__}
         body["inputs"] = {name: dict(value) for name, value in self.inputs.items()}
         body["parameters"] = dict(self.parameters)
+        body["tombstones"] = list(self.tombstones)
         body["effects"] = [dict(effect) for effect in self.effects]
         return body
 
@@ -89,7 +94,8 @@ class SliceState:
 
     `generation` counts the publishes (0: never published). `receipt` is the latest one, or
     None when the target's log no longer holds it. `untouched` tells whether the slice still
-    holds the files of that receipt; None when that cannot be told.
+    holds what that receipt says; None when that cannot be told. `newest` is the newest window
+    that was published, for patterns by which all windows state the same rows.
     """
 
     generation: int
@@ -97,6 +103,7 @@ class SliceState:
     untouched: bool | None
     rows: int | None = None
     commit_version: int | None = None
+    newest: str = ""
 
     @property
     def published(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ from types import ModuleType
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.table import Table
-from setpoint.project.config import Config, invalid, located
+from setpoint.project.adapters import place_of
+from setpoint.project.config import Config, invalid
 
 
 def project_pipelines(config: Config) -> dict[str, Pipeline]:
@@ -41,7 +40,7 @@ def pipelines(config: Config) -> dict[str, Pipeline]:
                     next='Give one of them another name: @pipeline(name="...").',
                 )
             found[item.name] = item
-    _refuse_shared_targets(list(found.values()), config.root)
+    _refuse_shared_targets(list(found.values()), config)
     return found
 
 
@@ -121,18 +120,10 @@ def _in_module(module: ModuleType) -> list[Pipeline]:
     return [value for value in vars(module).values() if isinstance(value, Pipeline)]
 
 
-def _place(target: Table, root: Path) -> str:
-    """A table's place in one spelling."""
-    if target.path is None:
-        return target.label
-    place = located(target.path, root)
-    return place if "://" in place else os.path.normpath(place)
-
-
-def _refuse_shared_targets(found: list[Pipeline], root: Path) -> None:
+def _refuse_shared_targets(found: list[Pipeline], config: Config) -> None:
     owners: dict[str, Pipeline] = {}
     for item in found:
-        place = _place(item.target, root)
+        place = place_of(item.target, config)
         other = owners.setdefault(place, item)
         if other is not item:
             raise DefinitionError(

@@ -17,12 +17,12 @@ from setpoint.flow.world import World
 from setpoint.ledger import Ledger, LedgerError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.pipeline import pipeline as define
-from setpoint.model.table import Delta, delta
-from setpoint.project.config import Config, located
+from setpoint.model.table import delta
+from setpoint.project.adapters import Adapters
+from setpoint.project.config import Config
 
 if TYPE_CHECKING:
     from setpoint.spark.session import Sessions
-    from setpoint.targets.delta.storage import Storage
 
 
 T = TypeVar("T")
@@ -108,16 +108,21 @@ class Project:
             resolved_default=resolved_default,
         )
 
+    @property
+    def adapters(self) -> Adapters:
+        """What turns the tables of a definition into targets and sources."""
+        return Adapters(self.config, self.sessions)
+
     def bind(self, pipeline: Pipeline) -> Bound:
         """A pipeline with its adapters, its definition checked against the existing table."""
         from setpoint.sources.delta import DeltaSource
-        from setpoint.targets.delta.target import DeltaTarget
 
-        target = DeltaTarget(pipeline, self.storage(pipeline.target))
+        adapters = self.adapters
+        target = adapters.target(pipeline)
         target.check_definition()
         sources = {
             name: DeltaSource(
-                name, item, self.storage(item.table), pipeline.every, pipeline.timezone
+                name, item, adapters.storage(item.table), pipeline.every, pipeline.timezone
             )
             for name, item in pipeline.sources.items()
         }
@@ -125,24 +130,8 @@ class Project:
 
     def bind_history(self, name: str, uri: str) -> Bound:
         """The target of a `publish()` call, known from the ledger alone; enough to recover."""
-        from setpoint.targets.delta.storage import Storage
-        from setpoint.targets.delta.target import DeltaTarget
-
         stand_in = define(every="day", target=delta(uri, time="?"), name=name)(lambda window: None)
-        return Bound(stand_in, DeltaTarget(stand_in, Storage.at(uri)), {})
-
-    def storage(self, table: Delta) -> Storage:
-        """Where a table lives; catalog names are resolved through the session."""
-        from setpoint.targets.delta.storage import Storage
-
-        if table.path is not None:
-            return Storage.at(located(table.path, self.config.root), table.storage_options)
-        return Storage.at(self._catalog_location(str(table.table)), table.storage_options)
-
-    def _catalog_location(self, name: str) -> str:
-        from setpoint.spark.catalog import location_of
-
-        return location_of(self.sessions.get(frozenset({"delta"})), name)
+        return Bound(stand_in, self.adapters.target(stand_in), {})
 
 
 def parameters_of(pipeline: Pipeline, given: Mapping[str, str]) -> dict[str, Any]:

@@ -31,9 +31,9 @@ _TURNS = 100
 class DeltaTarget:
     """The target port for Delta Lake; reads the log without a JVM."""
 
-    def __init__(self, pipeline: Pipeline, storage: Storage) -> None:
+    def __init__(self, pipeline: Pipeline, table: Delta, storage: Storage) -> None:
         self._pipeline = pipeline
-        self._spec: Delta = pipeline.target
+        self._spec = table
         self._storage = storage
 
     @property

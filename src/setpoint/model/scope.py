@@ -1,0 +1,37 @@
+"""The scope of a write: the part of the target that a publish replaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
+from setpoint.model.write import DeleteInsert, Overwrite, WritePattern
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a write pattern replaces, given the rule of the window's slice if there is one."""
+
+    write: WritePattern
+    rule: SliceRule | None = None
+
+    def condition(self, window: Window) -> str | None:
+        """The rows that are replaced, as a SQL condition that all staged rows must satisfy.
+
+        None: the pattern goes by key, or replaces the whole table.
+        """
+        match self.write:
+            case Overwrite():
+                return self._slice(window)
+            case DeleteInsert(where) if self.rule is None:
+                return where
+            case DeleteInsert(where):
+                return f"({where}) AND {self._slice(window)}"
+            case _:
+                return None
+
+    def _slice(self, window: Window) -> str:
+        if self.rule is None:
+            raise TypeError("the target names no column for the window")
+        return self.rule.predicate(window)

@@ -1,0 +1,54 @@
+"""From a table's value to the adapter that serves it; each is imported when it is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import TargetPort
+from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
+from setpoint.project.config import Config, located
+
+if TYPE_CHECKING:
+    from setpoint.spark.session import Sessions
+    from setpoint.targets.delta.storage import Storage
+
+
+class Adapters:
+    """Makes the adapters of one project."""
+
+    def __init__(self, config: Config, sessions: Sessions) -> None:
+        self._config = config
+        self._sessions = sessions
+
+    def target(self, pipeline: Pipeline) -> TargetPort:
+        """The destination of a pipeline."""
+        table = pipeline.target
+        match table:
+            case Delta():
+                from setpoint.targets.delta.target import DeltaTarget
+
+                return DeltaTarget(pipeline, table, self.storage(table))
+            case Iceberg() | Parquet() | Postgres():
+                raise NotImplementedError(table.kind)
+
+    def storage(self, table: Delta) -> Storage:
+        """Where a Delta table lives; catalog names are resolved through the session."""
+        from setpoint.targets.delta.storage import Storage
+
+        if table.path is not None:
+            return Storage.at(located(table.path, self._config.root), table.storage_options)
+        from setpoint.spark.catalog import location_of
+
+        place = location_of(self._sessions.get(frozenset({"delta"})), str(table.table))
+        return Storage.at(place, table.storage_options)
+
+
+def place_of(table: Table, config: Config) -> str:
+    """A table's place in one spelling, found without opening anything."""
+    import os
+
+    if isinstance(table, Delta) and table.path is not None:
+        place = located(table.path, config.root)
+        return place if "://" in place else os.path.normpath(place)
+    return f"{table.kind}:{table.label}"

@@ -1,0 +1,79 @@
+"""A total order over rows, as SQL text: what decides between rows that tie on their sequence.
+
+It is text because MERGE takes no columns. The order has no meaning beyond being the same on
+every run; it is not the fingerprint of a receipt, and not a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import types as T
+
+from setpoint.spark.contents import quoted
+
+
+def order_sql(schema: T.StructType, alias: str = "") -> str:
+    """A 64-bit number for a whole row, nulls and nested values included."""
+    fields = sorted(schema.fields, key=lambda field: field.name)
+    parts = []
+    for field in fields:
+        name = f"{alias}.{quoted(field.name)}" if alias else quoted(field.name)
+        # Spark's hash skips nulls: without the flag (1, null) and (null, 1) would be one row.
+        parts += [_hashable(name, field.dataType), f"{name} IS NULL"]
+    return f"xxhash64({', '.join(parts)})"
+
+
+def wins_sql(
+    sequence: Sequence[str], schema: T.StructType, new: str, old: str, deleted: str
+) -> str:
+    """The condition that a new row is greater than the stored one under the same key.
+
+    `deleted` is the condition that the new row removes the key, or an empty text.
+    """
+    tie = f"{order_sql(schema, new)} > {order_sql(schema, old)}"
+    condition = f"({deleted} OR {tie})" if deleted else tie
+    for name in reversed(sequence):
+        ours, theirs = f"{new}.{quoted(name)}", f"{old}.{quoted(name)}"
+        condition = (
+            f"({theirs} IS NULL OR {ours} > {theirs} OR ({ours} = {theirs} AND {condition}))"
+        )
+    return condition
+
+
+def same_key_sql(keys: Sequence[str], new: str, old: str, *, nulls: bool) -> str:
+    """The condition that two rows have one key; with `nulls` a null is a value like others."""
+    equals = "<=>" if nulls else "="
+    return " AND ".join(f"{new}.{quoted(name)} {equals} {old}.{quoted(name)}" for name in keys)
+
+
+def _hashable(name: str, kind: T.DataType) -> str:
+    if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
+        options = "map('ignoreNullFields', 'false')"
+        return f"to_json(named_struct('v', {_ordered(name, kind, 0)}), {options})"
+    if isinstance(kind, T.VariantType):
+        return f"to_json({name})"
+    if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
+        return f"collate({name}, 'UTF8_BINARY')"
+    return name
+
+
+def _ordered(name: str, kind: T.DataType, depth: int) -> str:
+    """Maps have no order of their own: spell them as sorted entries, at any depth."""
+    item = f"x{depth}"
+    match kind:
+        case T.StructType():
+            members = ", ".join(
+                f"'m{position}', {_ordered(f'{name}.{quoted(field.name)}', field.dataType, depth)}"
+                for position, field in enumerate(kind.fields)
+            )
+            return f"IF({name} IS NULL, NULL, named_struct({members}))" if members else name
+        case T.ArrayType():
+            return f"transform({name}, {item} -> {_ordered(item, kind.elementType, depth + 1)})"
+        case T.MapType():
+            key = _ordered(f"{item}.key", kind.keyType, depth + 1)
+            value = _ordered(f"{item}.value", kind.valueType, depth + 1)
+            entry = f"named_struct('key', {key}, 'value', {value})"
+            return f"array_sort(transform(map_entries({name}), {item} -> {entry}))"
+        case _:
+            return name
