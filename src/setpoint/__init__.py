@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from setpoint.model.audit import sql as sql
     from setpoint.model.audit import unique as unique
     from setpoint.model.grain import Grain as Grain
+    from setpoint.model.keys import Months as Months
+    from setpoint.model.keys import row_hash_of as row_hash_of
+    from setpoint.model.keys import surrogate_key_of as surrogate_key_of
     from setpoint.model.pipeline import Pipeline as Pipeline
     from setpoint.model.pipeline import pipeline as pipeline
     from setpoint.model.pipeline import source as source
@@ -45,6 +48,10 @@ if TYPE_CHECKING:
     from setpoint.model.write import Merge as Merge
     from setpoint.model.write import Overwrite as Overwrite
     from setpoint.model.write import Replace as Replace
+    from setpoint.spark.keys import row_hash as row_hash
+    from setpoint.spark.keys import row_hash_sql as row_hash_sql
+    from setpoint.spark.keys import surrogate_key as surrogate_key
+    from setpoint.spark.keys import surrogate_key_sql as surrogate_key_sql
 
 __version__ = "0.1.0"
 
@@ -68,6 +75,9 @@ _HOMES = {
     "sql": "setpoint.model.audit",
     "unique": "setpoint.model.audit",
     "Grain": "setpoint.model.grain",
+    "Months": "setpoint.model.keys",
+    "row_hash_of": "setpoint.model.keys",
+    "surrogate_key_of": "setpoint.model.keys",
     "Pipeline": "setpoint.model.pipeline",
     "pipeline": "setpoint.model.pipeline",
     "source": "setpoint.model.pipeline",
@@ -86,6 +96,10 @@ _HOMES = {
     "Merge": "setpoint.model.write",
     "Overwrite": "setpoint.model.write",
     "Replace": "setpoint.model.write",
+    "row_hash": "setpoint.spark.keys",
+    "row_hash_sql": "setpoint.spark.keys",
+    "surrogate_key": "setpoint.spark.keys",
+    "surrogate_key_sql": "setpoint.spark.keys",
 }
 
 __all__ = ["__version__", *_HOMES]

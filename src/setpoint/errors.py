@@ -47,6 +47,9 @@ CODES: dict[str, str] = {
     # reads
     "SP-R01": "a source could not be read",
     "SP-R02": "a source has no such time column",
+    # keys
+    "SP-K01": "a value or a column cannot be part of a key",
+    "SP-K02": "the table holds no rows to judge a key by",
     # what the pipeline returned
     "SP-O01": "the pipeline did not return a DataFrame",
     "SP-O02": "a row lies outside the window",

@@ -151,8 +151,8 @@ def _nested(value: Any) -> bytes:
         return f"a{len(value)}:".encode() + b"".join(encoded(item) for item in value)
     raise no_encoding(
         f"A value of type {type(value).__name__}",
-        "Give None, bool, int, Decimal, float, str, bytes, date, datetime, time, timedelta, Months, "
-        "a list, a dict, a Row, a named tuple or a dataclass; numpy: value.item().",
+        "Give None, bool, int, Decimal, float, str, bytes, date, datetime, time, timedelta, "
+        "Months, a list, a dict, a Row, a named tuple or a dataclass; numpy: value.item().",
     )
 
 

@@ -104,7 +104,7 @@ def _parts(x: str, kind: T.DataType, depth: int) -> list[str]:
     """The pieces of a value that is not null; one of them is null when the value is."""
     match kind:
         case T.BooleanType():
-            return [f"if({x}, 'b1', 'b0')", f"if({x} is null, null, '')"]
+            return [f"if({x} is null, null, if({x}, 'b1', 'b0'))"]
         case T.StringType() | T.CharType() | T.VarcharType():
             text = x
             if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
@@ -139,8 +139,7 @@ def _moment(x: str, kind: T.DataType) -> tuple[str, str]:
     """Tag and payload of dates, times and intervals."""
     match kind:
         case T.DateType():
-            number = f"unix_date({x})"
-            tag = "d"
+            number, tag = f"unix_date({x})", "d"
         case T.TimestampType():
             number, tag = f"unix_micros({x})", "t"
         case T.TimestampNTZType():
@@ -151,7 +150,7 @@ def _moment(x: str, kind: T.DataType) -> tuple[str, str]:
             number, tag = _MICROS.format(f"cast({x} as interval day to second)"), "i"
         case T.YearMonthIntervalType():
             number, tag = f"cast(cast({x} as interval year to month) as int)", "y"
-        case _ if kind.typeName().startswith("time("):
+        case _ if kind.simpleString().startswith("time("):
             number, tag = _MICROS.format(x), "c"
         case _:
             raise no_encoding(
