@@ -48,6 +48,8 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             outcomes.append(outcome)
             if outcome.state == "published" or len(unchanged) <= _SHOWN:
                 output.line(_line(output, outcome))
+            for note in outcome.notes:
+                output.note(f"  {note}")
             for result in outcome.warnings:
                 output.warn(f"audit {result.name}: {result.detail or 'failed'}")
         if len(unchanged) > _SHOWN:
@@ -101,6 +103,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
         "contents": receipt.contents if receipt else None,
         "seconds": round(outcome.seconds, 3),
         "tries": outcome.tries,
+        "notes": list(outcome.notes),
         "warnings": [{"audit": r.name, "detail": r.detail} for r in outcome.warnings],
     }
 

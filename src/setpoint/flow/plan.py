@@ -9,7 +9,7 @@ from typing import Any
 from setpoint.flow import steps
 from setpoint.flow.steps import Plan, Step
 from setpoint.model.audit import rides_along
-from setpoint.model.pipeline import Pipeline
+from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Recall, SourcePort, TargetPort
 from setpoint.model.receipt import SliceState
 from setpoint.model.run import Run
@@ -18,11 +18,16 @@ from setpoint.model.window import Window
 
 @dataclass(frozen=True)
 class Bound:
-    """A pipeline bound to the adapters of its target and its sources."""
+    """A pipeline bound to the adapters of its target and its sources.
+
+    `quarantine` is the table beside the target for rows with a null in their key, if they are
+    to be put aside.
+    """
 
     pipeline: Pipeline
     target: TargetPort
     sources: Mapping[str, SourcePort]
+    quarantine: Bound | None = None
 
     def connectors(self) -> frozenset[str]:
         """The connectors a session needs for this pipeline."""
@@ -57,6 +62,10 @@ def plan(
             definition=definition,
         )
         state = states[window]
+        if is_superseded(run, state) and not force:
+            newer = (steps.Superseded(state.newest),)
+            plans.append(Plan(run, state, f"superseded by {state.newest}", newer))
+            continue
         reason = "forced" if force else why(run, state)
         if reason is None and state.receipt is not None:
             unchanged = (steps.Unchanged(state.receipt),)
@@ -66,6 +75,12 @@ def plan(
         todo = steps_of(bound, run, state, mechanism)
         plans.append(Plan(run, state, reason or "", todo, forced=force))
     return plans
+
+
+def is_superseded(run: Run, state: SliceState) -> bool:
+    """Whether a newer window has been published that states the same rows."""
+    newest, own = state.newest, run.window.id
+    return bool(newest) and newest != own and newest_of([newest, own], run.pipeline) == newest
 
 
 def why(run: Run, state: SliceState) -> str | None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from setpoint.errors import RefusedError, TransientError
+from setpoint.flow.plan import is_superseded
 from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Fenced, Published, Staged, TargetPort
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
+from setpoint.model.write import Overwrite, pattern_of
 
 _REPUBLISHES = 3
 
@@ -19,9 +21,10 @@ _REPUBLISHES = 3
 class Verdict:
     """What became of a stage: a commit of rows or of a receipt alone, or nothing to do (None)."""
 
-    receipt: Receipt
+    receipt: Receipt | None
     published: Published | None
     only_receipt: bool = False
+    superseded_by: str = ""
 
 
 def publish(
@@ -39,13 +42,14 @@ def publish(
     done; otherwise our statement is the later one and is published on top, once.
     """
     refuse_if_failed(run, results)
+    was_superseded = is_superseded(run, state)
     # A frame's run is known by its rows, so only now can it turn out to be published already.
     same_run_counts = run.by_contents
     for _ in range(_REPUBLISHES):
         current = state.receipt
         if same_run_counts and current and current.run_key == run.key and state.untouched:
             return Verdict(current, None)
-        keep_files = _same_contents(state, staged)
+        keep_files = _same_contents(run, state, staged)
         receipt = _receipt(run, staged, state, keep_files, published_at)
         try:
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)
@@ -55,8 +59,10 @@ def publish(
             if ours is not None:
                 return Verdict(ours.receipt, ours, only_receipt=keep_files)
             state, same_run_counts = fenced.state, True
+            if is_superseded(run, state) and not was_superseded:
+                return Verdict(None, None, superseded_by=state.newest)
             continue
-        return Verdict(receipt, landed, only_receipt=keep_files)
+        return Verdict(landed.receipt, landed, only_receipt=keep_files)
     raise TransientError(
         "SP-P03",
         f"Other runs kept publishing {run.label} while this one tried to.",
@@ -88,12 +94,14 @@ def refuse_if_failed(run: Run, results: Sequence[AuditResult]) -> None:
     )
 
 
-def _same_contents(state: SliceState, staged: Staged) -> bool:
-    """The slice already holds these very rows: the receipt alone has to be renewed."""
+def _same_contents(run: Run, state: SliceState, staged: Staged) -> bool:
+    """These very rows are published already: the receipt alone has to be renewed."""
     receipt = state.receipt
+    pattern = pattern_of(run.pipeline.write)
     return bool(
         receipt
         and state.untouched
+        and (receipt.pattern or Overwrite.name) == pattern
         and staged.contents is not None
         and receipt.contents == staged.contents
         and receipt.rows == staged.rows
@@ -119,6 +127,7 @@ def _receipt(
         stage=before.stage if keep_files and before else staged.location,
         replaced=before.stage if before and not keep_files else "",
         published_at=published_at,
+        pattern=pattern_of(run.pipeline.write),
         code=run.code,
         inputs={name: pinned.as_dict() for name, pinned in run.inputs.items()},
         parameters={name: str(value) for name, value in run.parameters.items()},

@@ -12,12 +12,20 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from setpoint.errors import RefusedError, SetpointError, TransientError, UnknownCommitError
+from setpoint.errors import (
+    PermanentError,
+    RefusedError,
+    SetpointError,
+    TransientError,
+    UnknownCommitError,
+)
 from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
+from setpoint.flow.faults import Faults
 from setpoint.flow.plan import Bound, plan, steps_of
 from setpoint.flow.publish import Verdict, publish
+from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording, attempt_record, recall_from
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome, World
@@ -106,8 +114,10 @@ class Attempt:
         self._id = world.new_attempt_id()
         self._recording = Recording(world, self._id)
         self._inputs: dict[str, Any] = {}
+        self._frame: Any = None
         self._staged: Staged | None = None
         self._results: tuple[AuditResult, ...] = ()
+        self._notes: tuple[str, ...] = ()
         self._sent = False
         self._verdict: Verdict | None = None
 
@@ -154,7 +164,7 @@ class Attempt:
                             self._publish(session)
                         case steps.Record():
                             self._record()
-                        case steps.Unchanged():
+                        case steps.Unchanged() | steps.Superseded():
                             raise AssertionError("an unchanged window has nothing to execute")
                 if step.name in _THEN:
                     self._reach(_THEN[step.name])
@@ -166,7 +176,7 @@ class Attempt:
 
     def _stage(self) -> None:
         self._reach("read")
-        frame = evaluate(self._run, self._inputs)
+        frame = self._frame = evaluate(self._run, self._inputs)
         target, audits = self._bound.target, self._run.pipeline.audits
         place = target.location(self._run, self._id)
         with self._world.faults.during("staging", self._try, lambda: target.has_stage(place)):
@@ -179,6 +189,7 @@ class Attempt:
         self._recording.audits(self._results)
 
     def _publish(self, session: Any) -> None:
+        self._put_aside()
         self._sent = True
         self._verdict = publish(
             self._bound.target,
@@ -190,6 +201,35 @@ class Attempt:
             self._world.now().isoformat(timespec="seconds"),
         )
         self._reach("committed")
+
+    def _put_aside(self) -> None:
+        """Publish rows with a null in the key to the table beside the target.
+
+        Before the batch is published: if the process dies in between, the retry puts the same
+        rows there again, and none is lost.
+        """
+        aside, staged = self._bound.quarantine, self._have(self._staged)
+        if aside is None:
+            return
+        bound = put_aside(aside, self._frame, self._run)
+        quiet = replace(self._world, faults=Faults())
+        plan = plan_of_frame(bound, self._run.window, quiet)
+        if not staged.quarantined and not plan.state.published:
+            return
+        outcome = Attempt(bound, plan, quiet, self._try).execute()
+        rows = outcome.receipt.rows if outcome.receipt else 0
+        if rows != staged.quarantined:
+            raise PermanentError(
+                "SP-P04",
+                f"{self._run.label} had {staged.quarantined:,} rows with a null in the key when "
+                f"it was staged, and {rows:,} when they were put aside.",
+                why="The pipeline gives other rows each time it is evaluated.",
+                next="Make the pipeline deterministic, then run again.",
+            )
+        if rows:
+            self._notes += (
+                f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",
+            )
 
     def _record(self) -> None:
         self._reach("published")
@@ -231,7 +271,9 @@ class Attempt:
     def _outcome(self) -> Outcome:
         verdict = self._have(self._verdict)
         reason = self._plan.reason
-        if verdict.published is None:
+        if verdict.superseded_by:
+            reason = f"superseded by {verdict.superseded_by}"
+        elif verdict.published is None:
             by_contents = self._run.by_contents
             reason = (
                 "the window already holds these rows"
@@ -247,6 +289,11 @@ class Attempt:
             receipt=verdict.receipt,
             only_receipt=verdict.only_receipt,
             audits=self._results,
+            notes=(
+                *(self._staged.notes if self._staged else ()),
+                *self._notes,
+                *(verdict.published.notes if verdict.published else ()),
+            ),
         )
 
     def _reach(self, point: str) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from setpoint.errors import SetpointError
-from setpoint.flow.plan import Bound, why
+from setpoint.flow.plan import Bound, is_superseded, why
 from setpoint.flow.recording import recall_from
 from setpoint.flow.run import plan_windows
 from setpoint.flow.steps import Plan
@@ -116,6 +116,8 @@ def _one(
 def _kind(
     state: SliceState, plan: Plan | None, attempt: AttemptRecord | None
 ) -> tuple[WindowState, str]:
+    if plan is not None and is_superseded(plan.run, state):
+        return "done", f"superseded by {state.newest}"
     if not state.published:
         if attempt is not None and attempt.state in _ENDED_BADLY:
             return "failed", attempt.error_text or attempt.state

@@ -20,6 +20,17 @@ class Unchanged:
 
 
 @dataclass(frozen=True)
+class Superseded:
+    """A newer window already states what the rows are: nothing to do."""
+
+    by: str
+    name = "superseded"
+
+    def describe(self) -> str:
+        return f"by {self.by}, the newest window that was published"
+
+
+@dataclass(frozen=True)
 class Read:
     """Bind one input, clipped to the window and pinned to a version."""
 
@@ -79,7 +90,7 @@ class Record:
         return "the ledger keeps the attempt, its steps and the receipt"
 
 
-Step = Unchanged | Read | Stage | Audit | Publish | Record
+Step = Unchanged | Superseded | Read | Stage | Audit | Publish | Record
 
 
 @dataclass(frozen=True)
@@ -94,4 +105,5 @@ class Plan:
 
     @property
     def is_unchanged(self) -> bool:
-        return any(isinstance(step, Unchanged) for step in self.steps)
+        """Whether there is nothing to do."""
+        return any(isinstance(step, (Unchanged, Superseded)) for step in self.steps)

@@ -37,6 +37,7 @@ class Outcome:
     receipt: Receipt | None = None
     only_receipt: bool = False
     audits: tuple[AuditResult, ...] = ()
+    notes: tuple[str, ...] = ()
     seconds: float = 0.0
     tries: int = 1
 

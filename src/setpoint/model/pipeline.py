@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from setpoint.errors import NOTHING_STARTED, DefinitionError, UsageError
+from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
 from setpoint.model import audit as audits_of
 from setpoint.model.audit import Audit
 from setpoint.model.fingerprint import code_fingerprint, digest
@@ -191,6 +191,17 @@ def check(pipeline: Pipeline) -> None:
     unit = pipeline.target.partition_every
     if unit is not None and slices:
         refuse_coarse_partition(pipeline, pipeline.target.slice_column, unit)
+
+
+def newest_of(ids: Iterable[str], pipeline: Pipeline) -> str:
+    """The newest of some windows of a pipeline, by their place in time; empty if there is none."""
+    windows = []
+    for text in ids:
+        try:
+            windows.append(Window.parse(text, every=pipeline.every, timezone=pipeline.timezone))
+        except SetpointError:
+            continue  # a window of the time before the grain or the zone was changed
+    return max(windows).id if windows else ""
 
 
 def refuse_coarse_partition(pipeline: Pipeline, column: str, unit: Grain) -> None:

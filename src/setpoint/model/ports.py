@@ -44,6 +44,7 @@ class Published:
     receipt: Receipt
     commit_version: int | None
     table_id: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from setpoint import edge
 from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
 from setpoint.flow.faults import Faults
 from setpoint.flow.plan import Bound
+from setpoint.flow.quarantine import quarantine_of
 from setpoint.flow.retry import RetryPolicy
 from setpoint.flow.world import World
 from setpoint.ledger import Ledger, LedgerError
@@ -126,7 +127,13 @@ class Project:
             )
             for name, item in pipeline.sources.items()
         }
-        return Bound(pipeline, target, sources)
+        aside = quarantine_of(pipeline)
+        return Bound(
+            pipeline,
+            target,
+            sources,
+            Bound(aside, adapters.target(aside), {}) if aside is not None else None,
+        )
 
     def bind_history(self, name: str, uri: str) -> Bound:
         """The target of a `publish()` call, known from the ledger alone; enough to recover."""

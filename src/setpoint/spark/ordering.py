@@ -25,26 +25,35 @@ def order_sql(schema: T.StructType, alias: str = "") -> str:
 
 
 def wins_sql(
-    sequence: Sequence[str], schema: T.StructType, new: str, old: str, deleted: str
+    sequence: Sequence[str], schema: T.StructType, new: str, old: str, deleted: str = ""
 ) -> str:
     """The condition that a new row is greater than the stored one under the same key.
 
     `deleted` is the condition that the new row removes the key, or an empty text.
     """
     tie = f"{order_sql(schema, new)} > {order_sql(schema, old)}"
-    condition = f"({deleted} OR {tie})" if deleted else tie
-    for name in reversed(sequence):
-        ours, theirs = f"{new}.{quoted(name)}", f"{old}.{quoted(name)}"
-        condition = (
-            f"({theirs} IS NULL OR {ours} > {theirs} OR ({ours} = {theirs} AND {condition}))"
-        )
-    return condition
+    return _greater(sequence, new, old, f"({deleted} OR {tie})" if deleted else tie)
+
+
+def later_sql(sequence: Sequence[str], new: str, old: str) -> str:
+    """The condition that a row has a greater sequence than another."""
+    return _greater(sequence, new, old, "false")
 
 
 def same_key_sql(keys: Sequence[str], new: str, old: str, *, nulls: bool) -> str:
     """The condition that two rows have one key; with `nulls` a null is a value like others."""
     equals = "<=>" if nulls else "="
     return " AND ".join(f"{new}.{quoted(name)} {equals} {old}.{quoted(name)}" for name in keys)
+
+
+def _greater(sequence: Sequence[str], new: str, old: str, tie: str) -> str:
+    condition = tie
+    for name in reversed(sequence):
+        ours, theirs = f"{new}.{quoted(name)}", f"{old}.{quoted(name)}"
+        condition = (
+            f"({theirs} IS NULL OR {ours} > {theirs} OR ({ours} = {theirs} AND {condition}))"
+        )
+    return condition
 
 
 def _hashable(name: str, kind: T.DataType) -> str:

@@ -229,6 +229,19 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
         raise _not_started(f"at {remote}", error) from error
 
 
+def own_session(session: SparkSession) -> SparkSession:
+    """A session beside the given one, with its settings and nothing shared that is set later."""
+    if _is_connect(session):
+        return session.cloneSession()  # type: ignore[attr-defined, no-any-return]
+    own = session.newSession()
+    for setting in session.sql("SET").collect():
+        if own.conf.get(setting["key"], None) != setting["value"] and own.conf.isModifiable(
+            setting["key"]
+        ):
+            own.conf.set(setting["key"], setting["value"])
+    return own
+
+
 def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
     """Refuse a session that lacks a connector; a running session cannot take one up."""
     for name in sorted(connectors):

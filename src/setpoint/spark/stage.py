@@ -45,15 +45,18 @@ def write_parquet(
     counts: Mapping[str, Column],
     partition_by: Sequence[str] = (),
     leave_out: Sequence[str] = (),
+    only_counted: Sequence[str] = (),
 ) -> Observed:
     """Write the frame as Parquet files in one job; count violations and fingerprint the rows.
 
-    `leave_out` are columns that are checked and fingerprinted but not stored in the files.
+    `leave_out` are columns that are checked and fingerprinted but not stored in the files,
+    `only_counted` such that are neither: they are there for the counts.
     """
     low, high = fingerprint_sums(F.col(_HASH))
     names = list(counts)
     observation = Observation()
-    observed = frame.withColumn(_HASH, row_hash(frame.schema)).observe(
+    hashed = frame.drop(*only_counted).schema
+    observed = frame.withColumn(_HASH, row_hash(hashed)).observe(
         observation,
         F.count(F.lit(1)).alias("rows"),
         low.alias("low"),
@@ -63,7 +66,7 @@ def write_parquet(
             for position, name in enumerate(names)
         ),
     )
-    stored = observed.drop(_HASH, *leave_out)
+    stored = observed.drop(_HASH, *leave_out, *only_counted)
     if not stored.columns:
         raise ValueError("a table needs at least one column that is not a partition column")
     writer = stored.write.mode("error").option(

@@ -77,7 +77,7 @@ def _replacement(
         "overwrite",
         schema,
         list(snapshot.partition_columns),
-        _filters(stage.rule, run),
+        _filters(stage.scope.rule, run) if stage.scope.rule else None,
         commit_properties=_properties(receipt),
     )
 
@@ -95,7 +95,6 @@ def _receipt_alone(snapshot: Snapshot, receipt: Receipt) -> Callable[[], None]:
 
 def commit_through_connector(
     session: SparkSession,
-    snapshot: Snapshot | None,
     storage: Storage,
     run: Run,
     receipt: Receipt,
@@ -119,16 +118,16 @@ def commit_through_connector(
         )
         if staged is None:
             writer = writer.mode("append")
-        elif snapshot is None:
-            writer = writer.mode("error").partitionBy(*staged.handle.partition_by)
         else:
-            predicate = staged.handle.rule.predicate(run.window)
-            writer = writer.mode("overwrite").option("replaceWhere", predicate)
+            writer = writer.mode("overwrite")
+            condition = staged.handle.scope.condition(run.window)
+            if condition is not None:
+                writer = writer.option("replaceWhere", condition)
             if staged.changes_schema:
                 writer = writer.option("mergeSchema", "true")
         writer.save(path)
     except Exception as error:
-        raise _connector_failure(error, run) from error
+        raise connector_failure(error, run) from error
 
 
 def _adds(stage: DeltaStage) -> list[AddAction]:
@@ -206,7 +205,7 @@ def unseen(run: Run, cause: str) -> UnknownCommitError:
     )
 
 
-def _connector_failure(error: Exception, run: Run) -> Exception:
+def connector_failure(error: Exception, run: Run) -> Exception:
     text = str(error)
     lost_race = (
         "ConcurrentAppend",

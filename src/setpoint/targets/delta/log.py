@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from setpoint.errors import PermanentError, TransientError
+from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
 from setpoint.model.receipt import Receipt, unseal
 from setpoint.targets.delta.storage import Storage
@@ -142,6 +143,11 @@ class Snapshot:
                 if key not in found or found[key][0].generation < receipt.generation:
                     found[key] = (receipt, commit.version)
         return found
+
+    def tombstones(self, pipeline: str) -> tuple[str, ...]:
+        """The places where a pipeline's removed keys are remembered."""
+        receipts = [receipt for commit in self.commits.values() for receipt in commit.receipts]
+        return tombstones.named(receipts, pipeline)
 
     def generation(self, pipeline: str, window: str) -> int:
         """How often the window was published; survives the clean-up of the log."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from setpoint.errors import RefusedError
+from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, WritePattern
 from setpoint.targets.delta.log import Snapshot
 
 # Features that a commit of whole files satisfies by itself, or that ask nothing of a writer
@@ -29,24 +30,30 @@ _DEMANDING_FIELDS = {
 
 @dataclass(frozen=True)
 class Mechanism:
-    """`files`: a metadata-only commit of staged files. `connector`: replaceWhere in Spark."""
+    """`files`: a metadata-only commit of staged files. `connector`: a rewrite in Spark."""
 
     kind: Literal["files", "connector"]
-    reason: str
+    words: str
 
 
-def choose(snapshot: Snapshot | None, column: str, partition_by: tuple[str, ...]) -> Mechanism:
-    """The mechanism for a window overwrite of this table."""
+def choose(snapshot: Snapshot | None, write: WritePattern, column: str | None) -> Mechanism:
+    """The mechanism by which a pattern is written to this table; `column` is the window's."""
     if snapshot is None:
-        if partition_by:
-            return Mechanism("files", "new table, partitioned by the window's column")
-        return Mechanism("connector", f"new table that is not partitioned by {column}")
+        return Mechanism("files", "one metadata-only commit (new table)")
+    if isinstance(write, Merge):
+        return Mechanism("connector", "MERGE through the Delta connector")
+    if isinstance(write, InsertNew):
+        return Mechanism("connector", "MERGE of absent keys through the Delta connector")
+    if isinstance(write, DeleteInsert):
+        return Mechanism("connector", "replaceWhere through the Delta connector")
     demand = _demand(snapshot)
-    if demand:
-        return Mechanism("connector", f"the table uses {demand}")
-    if column not in snapshot.partition_columns:
-        return Mechanism("connector", f"the table is not partitioned by {column}")
-    return Mechanism("files", f"partitioned by {column}")
+    if demand is None and column is not None and column not in snapshot.partition_columns:
+        demand = f"is not partitioned by {column}"
+    if demand is not None:
+        through = "replaceWhere" if isinstance(write, Overwrite) else "overwrite"
+        return Mechanism("connector", f"{through} through the Delta connector (the table {demand})")
+    reason = "whole table" if column is None else f"partitioned by {column}"
+    return Mechanism("files", f"one metadata-only commit ({reason})")
 
 
 def refuse_append_only(snapshot: Snapshot) -> None:
@@ -66,14 +73,14 @@ def _demand(snapshot: Snapshot) -> str | None:
     features = set(protocol.writer_features or ()) | set(protocol.reader_features or ())
     unusual = sorted(features - _HARMLESS)
     if unusual:
-        return ", ".join(unusual)
+        return f"uses {', '.join(unusual)}"
     for setting, name in _DEMANDING_SETTINGS.items():
         if snapshot.configuration.get(setting, "false").lower() not in ("false", "none"):
-            return name
+            return f"uses {name}"
     if any(setting.startswith("delta.constraints.") for setting in snapshot.configuration):
-        return "check constraints"
+        return "uses check constraints"
     for field in snapshot.fields:
         for setting, name in _DEMANDING_FIELDS.items():
             if setting in field.metadata:
-                return f"{name} ({field.name})"
+                return f"uses {name} ({field.name})"
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,20 +31,16 @@ def fit(
     snapshot: Snapshot | None,
     *,
     partition_by: tuple[str, ...],
-    slice_column: str,
+    needed: Mapping[str, str],
     evolve: Evolve,
     label: str,
 ) -> Fit:
     """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
     _refuse_unstorable(returned, label)
     names = [item["name"] for item in returned]
-    for column in dict.fromkeys((*partition_by, slice_column)):
+    for column, what_for in needed.items():
         if column not in names:
-            raise _misfit(
-                label,
-                f"{column}, the column that says which window a row belongs to, "
-                f"is not among them ({', '.join(names)})",
-            )
+            raise _misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
     if len(names) == len(partition_by):
         raise _misfit(label, "all of them are partition columns, and a table needs one that is not")
     if snapshot is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from setpoint.errors import RefusedError
-from setpoint.model.pipeline import Pipeline
+from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
+from setpoint.model.write import KEYED, DeleteInsert, Overwrite
 from setpoint.targets.delta.log import Commit, DataFile, Snapshot, files_digest, open_snapshot
 
 # Operations that change no row: the slice is what it was, though its files may differ.
@@ -30,10 +32,11 @@ Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
 class Slices:
     """What one snapshot says about the windows of one pipeline."""
 
-    def __init__(self, pipeline: Pipeline, column: str, snapshot: Snapshot) -> None:
+    def __init__(self, pipeline: Pipeline, snapshot: Snapshot) -> None:
         self._pipeline = pipeline
         self._snapshot = snapshot
-        self.rule = _rule(pipeline, column, snapshot)
+        column = slice_column(pipeline)
+        self.rule = _rule(pipeline, column, snapshot) if column else None
 
     def files(self, windows: Sequence[Window]) -> dict[Window, list[DataFile]]:
         """The live files that hold, or may hold, rows of each window."""
@@ -45,10 +48,23 @@ class Slices:
     def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
         """The state of each window: what was published, and whether it is still there."""
         files = self.files(windows)
-        return {window: self._state(window, files[window], remembered) for window in windows}
+        newest = self._newest(remembered) if self._pipeline.newest_counts else ""
+        return {
+            window: replace(self._state(window, files[window], remembered), newest=newest)
+            for window in windows
+        }
+
+    def _newest(self, remembered: Remembered) -> str:
+        """The newest window that was published, by its place in time."""
+        ids = {window for name, window in self._snapshot.receipts if name == self._pipeline.name}
+        ids |= {window for window, _ in remembered}
+        return newest_of(ids, self._pipeline)
 
     def _owned(self, windows: Sequence[Window]) -> Iterable[tuple[Window, DataFile]]:
         rule, snapshot = self.rule, self._snapshot
+        if rule is None:
+            yield from ((window, file) for file in snapshot.files for window in windows)
+            return
         if rule.column in snapshot.partition_columns:
             owner = rule.index(windows)
             for file in snapshot.files:
@@ -74,9 +90,10 @@ class Slices:
         if not generation or found is None:
             return SliceState(generation, None, None, rows)
         receipt, version = found
-        untouched = self._same_files(window, receipt, version, files) or self._only_neutral(
-            window, version
-        )
+        keyed = isinstance(self._pipeline.write, KEYED)  # other windows rewrite the same files
+        untouched = (
+            not keyed and self._same_files(window, receipt, version, files)
+        ) or self._only_neutral(window, version)
         return SliceState(generation, receipt, untouched, rows, version)
 
     def _same_files(
@@ -93,7 +110,7 @@ class Slices:
         published = open_snapshot(self._snapshot.storage, version)
         if published is None:
             return False
-        then = Slices(self._pipeline, self.rule.column, published).files([window])[window]
+        then = Slices(self._pipeline, published).files([window])[window]
         return {file.path for file in then} == {file.path for file in files}
 
     def _only_neutral(self, window: Window, version: int | None) -> bool:
@@ -117,6 +134,8 @@ class Slices:
     def _is_neutral(self, commit: Commit, window: Window) -> bool:
         if not commit.receipts:
             return commit.operation in _NEUTRAL
+        if self._pipeline.newest_counts:
+            return False  # another window's publish replaces the same rows
         return all(
             receipt.pipeline == self._pipeline.name
             and receipt.timezone == window.timezone
@@ -124,6 +143,13 @@ class Slices:
             and receipt.window != window.id
             for receipt in commit.receipts
         )
+
+
+def slice_column(pipeline: Pipeline) -> str | None:
+    """The column that divides the table into windows, for patterns that go by windows."""
+    if isinstance(pipeline.write, (Overwrite, DeleteInsert)):
+        return pipeline.target.slice_column
+    return None
 
 
 def count_rows(files: Iterable[DataFile]) -> int | None:

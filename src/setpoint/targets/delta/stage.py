@@ -17,12 +17,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.model import tombstones
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
-from setpoint.model.slice import SliceRule, typed
+from setpoint.model.scope import Scope
+from setpoint.model.slice import typed
+from setpoint.model.write import InsertNew, Merge, Overwrite
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
+from setpoint.spark.batch import DELETED, TIED, Batch
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.delta.footers import can_answer, holds
@@ -48,18 +52,24 @@ class StagedFile:
     modified_ms: int
     partition: Mapping[str, str | None]
     stats: FileStats
+    deleted: bool = False
 
 
 @dataclass(frozen=True)
 class DeltaStage:
-    """The Delta side of a stage."""
+    """The Delta side of a stage.
+
+    `files` become live if they are committed as they are; files of rows that remove a key are
+    not among them. `tombstones` is the folder that remembers those keys, or empty.
+    """
 
     fit: Fit
-    rule: SliceRule
+    scope: Scope
     only_value: str | None
     partition_by: tuple[str, ...]
     files: tuple[StagedFile, ...]
     schema: T.StructType
+    tombstones: str = ""
 
     def integer_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Least and greatest value of the columns that hold no null, over all staged files."""
@@ -85,48 +95,65 @@ def write(
     *,
     storage: Storage,
     fit: Fit,
-    rule: SliceRule,
+    scope: Scope,
     partition_by: tuple[str, ...],
 ) -> Staged:
-    """Stage the frame in one Spark job; refuse rows that do not belong to the window."""
+    """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
     frame = frame.select(*(F.col(quoted(name)) for name in fit.columns))
-    only_value = rule.only_value(run.window) if rule.column in partition_by else None
+    schema = frame.schema
     folder = location(run, attempt)
-    counts = {_OUTSIDE: spark_stage.is_not_true(rule.predicate(run.window))}
-    counts |= {f"null {name}": spark_stage.is_null(name) for name in fit.required}
+    only_value = _only_value(scope, run, partition_by)
+    slice_column = scope.rule.column if scope.rule else ""
+    condition = scope.condition(run.window)
     row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
-    by_footer = {
-        n for n, audit in row_level.items() if can_answer(audit, frame.schema, partition_by)
-    }
+    by_footer = {n for n, audit in row_level.items() if can_answer(audit, schema, partition_by)}
+    batch = None
+    if isinstance(run.pipeline.write, (Merge, InsertNew)):
+        batch = Batch(frame, run.pipeline.write, run)
+        frame = batch.frame
+    removes = DELETED in frame.columns
+    stays = ~F.col(DELETED) if removes else F.lit(True)
+    counts = {_OUTSIDE: spark_stage.is_not_true(condition)} if condition is not None else {}
+    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
     counts |= {
-        f"audit {n}": spark_audits.violation(audit, frame.schema)
+        f"audit {n}": spark_audits.violation(audit, schema) & stays
         for n, audit in row_level.items()
         if n not in by_footer
     }
-    in_folders = [name for name in partition_by if not (only_value and name == rule.column)]
+    counts |= {flag: F.col(flag) for flag in (TIED, DELETED) if flag in frame.columns}
+    in_folders = [name for name in partition_by if not (only_value and name == slice_column)]
     try:
         observed = spark_stage.write_parquet(
             frame,
             storage.spark_path(folder),
             counts=counts,
-            partition_by=in_folders,
-            leave_out=[rule.column] if only_value else [],
+            partition_by=[*([DELETED] if removes else []), *in_folders],
+            leave_out=[slice_column] if only_value else [],
+            only_counted=[TIED] if batch else [],
         )
     except Exception as error:
         _forget(storage, folder)
         raise explain(error, f"staging {run.label}") from error
-    if observed.counts[_OUTSIDE]:
+    try:
+        _refuse_unfit(frame, run, fit, condition, observed, batch)
+    except SetpointError:
         _forget(storage, folder)
-        raise _outside(frame, run, rule, observed.counts[_OUTSIDE], observed.rows)
-    for name in fit.required:
-        if observed.counts[f"null {name}"]:
-            _forget(storage, folder)
-            raise _required(run, name, observed.counts[f"null {name}"], observed.rows)
-    constant = {rule.column: only_value} if only_value else {}
-    kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
-    files = _files(storage, folder, constant, kinds)
-    _refuse_if_rows_differ(run, files, observed.rows)
-    stage = DeltaStage(fit, rule, only_value, partition_by, files, frame.schema)
+        raise
+    constant = {slice_column: only_value} if only_value else {}
+    kinds = {field.name: field.dataType.typeName() for field in schema.fields}
+    found = _files(storage, folder, constant, kinds)
+    _refuse_if_rows_differ(run, found, observed.rows)
+    files = tuple(file for file in found if not file.deleted)
+    deletes = observed.counts.get(DELETED, 0)
+    stage = DeltaStage(
+        fit=fit,
+        scope=scope,
+        only_value=only_value,
+        partition_by=partition_by,
+        files=files,
+        schema=schema.add(DELETED, T.BooleanType()) if removes else schema,
+        tombstones=tombstones.folder_of(attempt) if deletes else "",
+    )
     staged = Staged(
         location=folder,
         attempt=attempt,
@@ -136,6 +163,9 @@ def write(
         violations={n: observed.counts[f"audit {n}"] for n in row_level if n not in by_footer},
         changes_schema=bool(fit.added),
         handle=stage,
+        deletes=deletes,
+        quarantined=batch.quarantined() if batch else 0,
+        notes=batch.notes(observed.rows, observed.counts[TIED]) if batch else (),
     )
     proven = {n for n in by_footer if holds(row_level[n], [file.stats for file in files])}
     doubtful = {n: row_level[n] for n in sorted(by_footer - proven)}
@@ -143,11 +173,37 @@ def write(
     return replace(staged, violations={**staged.violations, **dict.fromkeys(proven, 0), **counted})
 
 
+def _only_value(scope: Scope, run: Run, partition_by: tuple[str, ...]) -> str | None:
+    """The value of the partition column that all rows of the run share, if there is one."""
+    if scope.rule is None or scope.rule.column not in partition_by:
+        return None
+    return scope.rule.only_value(run.window)
+
+
+def _refuse_unfit(
+    frame: DataFrame,
+    run: Run,
+    fit: Fit,
+    condition: str | None,
+    observed: spark_stage.Observed,
+    batch: Batch | None,
+) -> None:
+    """Refuse rows that were counted as unfit while they were staged."""
+    if batch is not None:
+        batch.refuse_nulls()
+        batch.refuse_contradictions(observed.counts[TIED])
+    if condition is not None and observed.counts[_OUTSIDE]:
+        raise _outside(frame, run, condition, observed.counts[_OUTSIDE], observed.rows)
+    for name in fit.required:
+        if observed.counts[f"null {name}"]:
+            raise _required(run, name, observed.counts[f"null {name}"], observed.rows)
+
+
 def _count(
     session: SparkSession, storage: Storage, staged: Staged, audits: Mapping[int, Audit]
 ) -> dict[int, int]:
     """Count the violations that footers only hint at, in one job over the staged rows."""
-    rows = read_back(session, storage, staged)
+    rows = rows_to_keep(session, storage, staged)
     counts = [
         F.count_if(spark_audits.violation(audit, rows.schema)).alias(str(n))
         for n, audit in audits.items()
@@ -166,11 +222,11 @@ def _forget(storage: Storage, folder: str) -> None:
 
 
 def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:
-    """The staged rows as a frame."""
+    """The staged rows as a frame, with the flag of a removed key where the write removes any."""
     stage: DeltaStage = staged.handle
-    if not stage.files:
+    if not staged.rows:
         return session.createDataFrame([], stage.schema)
-    column = stage.rule.column
+    column = stage.scope.rule.column if stage.scope.rule else ""
     stored = T.StructType(
         [f for f in stage.schema.fields if not (stage.only_value and f.name == column)]
     )
@@ -178,7 +234,13 @@ def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFr
     if stage.only_value:
         value = F.lit(stage.only_value).cast(stage.schema[column].dataType)
         frame = frame.withColumn(column, value)
-    return frame.select(*(F.col(quoted(name)) for name in stage.fit.columns))
+    return frame.select(*(F.col(quoted(name)) for name in stage.schema.fieldNames()))
+
+
+def rows_to_keep(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:
+    """The staged rows that readers will see: what the audits are about."""
+    frame = read_back(session, storage, staged)
+    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
 
 
 def _files(
@@ -195,8 +257,13 @@ def _files(
             stats = footer_stats(parquet.read_metadata(handle))
         if not stats.rows:
             continue
-        partition = {**constant, **_folders(file.path[len(folder) + 1 :], kinds)}
-        found.append(StagedFile(file.path, file.size, file.modified_ms, partition, stats))
+        inner = file.path[len(folder) + 1 :]
+        flag, _, rest = inner.partition("/")
+        removed = flag == f"{DELETED}=true"
+        partition = {**constant, **_folders(rest if flag.startswith(DELETED) else inner, kinds)}
+        found.append(
+            StagedFile(file.path, file.size, file.modified_ms, partition, stats, deleted=removed)
+        )
     return tuple(found)
 
 
@@ -219,17 +286,23 @@ def _delta_spelling(kind: str, text: str) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _outside(frame: DataFrame, run: Run, rule: SliceRule, count: int, rows: int) -> RefusedError:
-    predicate = rule.predicate(run.window)
-    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(predicate)))
+def _outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
+    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
     example = f" For example: {strays[0]}." if strays else ""
+    window = isinstance(run.pipeline.write, Overwrite)
+    where = "the window" if window else "the rows that the write replaces"
+    column = run.pipeline.target.slice_column
     return RefusedError(
         "SP-O02",
-        f"{count:,} of {rows:,} rows of {run.label} lie outside the window: "
-        f"{predicate} does not hold.{example}",
-        why="Publishing them would change another window's slice.",
+        f"{count:,} of {rows:,} rows of {run.label} lie outside {where}: "
+        f"{condition} does not hold.{example}",
+        why="Publishing them would change another window's slice."
+        if window
+        else "The next run would not replace them, so they would be there twice.",
         state="The target is unchanged; the stage was dropped.",
-        next=f"Clip the result to the window; for a day pipeline {rule.column} = window.date.",
+        next=f"Clip the result to the window; for a day pipeline {column} = window.date."
+        if window
+        else "Return only rows for which the condition holds, or correct it.",
     )
 
 

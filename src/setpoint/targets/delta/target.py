@@ -8,18 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, RefusedError, TransientError
+from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
-from setpoint.model.pipeline import Pipeline
+from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
+from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
+from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.delta.log import Snapshot, files_digest, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.schema import same_type
-from setpoint.targets.delta.slices import Slices, count_rows
+from setpoint.targets.delta.slices import Slices, count_rows, slice_column
 from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
@@ -44,10 +47,7 @@ class DeltaTarget:
         return frozenset({"delta"}) if self._mechanism().kind == "connector" else frozenset()
 
     def mechanism(self) -> str:
-        chosen = self._mechanism()
-        if chosen.kind == "files":
-            return f"one metadata-only commit ({chosen.reason})"
-        return f"replaceWhere through the Delta connector ({chosen.reason})"
+        return self._mechanism().words
 
     def table_id(self) -> str | None:
         snapshot = self._snapshot()
@@ -64,7 +64,7 @@ class DeltaTarget:
         snapshot = self._snapshot()
         if snapshot is None:
             return
-        refuse_append_only(snapshot)
+        self._refuse_append_only(snapshot)
         self._slices(snapshot)
         stated = self._spec.partition_by
         if stated and snapshot.partition_columns and stated != snapshot.partition_columns:
@@ -98,18 +98,20 @@ class DeltaTarget:
         if snapshot is None:
             self._refuse_foreign_files()
         else:
-            refuse_append_only(snapshot)
+            self._refuse_append_only(snapshot)
         partition_by = self._partition_columns(snapshot)
-        column = self._column()
+        column = slice_column(self._pipeline)
         fit = schema.fit(
             frame.schema.jsonValue()["fields"],
             snapshot,
             partition_by=partition_by,
-            slice_column=column,
+            needed=self._needed_columns(column),
             evolve=self._spec.evolve,
             label=run.label,
         )
-        rule = self._rule(snapshot, frame.schema[column].dataType.typeName())
+        rule = None
+        if column is not None:
+            rule = self._rule(snapshot, column, frame.schema[column].dataType.typeName())
         check_columns(audits, frame.schema, run.label)
         staged = stage.write(
             frame,
@@ -118,9 +120,11 @@ class DeltaTarget:
             audits,
             storage=self._storage,
             fit=fit,
-            rule=rule,
+            scope=Scope(self._pipeline.write, rule),
             partition_by=partition_by,
         )
+        if staged.handle.tombstones:
+            self._keep_tombstones(frame.sparkSession, staged)
         if self._mechanism(snapshot).kind == "connector":
             return replace(staged, files=None)  # the connector names the files itself
         return staged
@@ -134,9 +138,11 @@ class DeltaTarget:
         handle: stage.DeltaStage = staged.handle
         return set_level(
             audits,
-            stage.read_back(session, self._storage, staged),
-            rows=staged.rows,
-            constant_columns=[handle.rule.column] if handle.only_value else [],
+            stage.rows_to_keep(session, self._storage, staged),
+            rows=staged.rows - staged.deletes,
+            constant_columns=[handle.scope.rule.column]
+            if handle.only_value and handle.scope.rule
+            else [],
             bounds=handle.integer_bounds(),
         )
 
@@ -146,7 +152,7 @@ class DeltaTarget:
         from setpoint.spark.audits import sample, violation
         from setpoint.targets.delta import stage
 
-        frame = stage.read_back(session, self._storage, staged)
+        frame = stage.rows_to_keep(session, self._storage, staged)
         return sample(frame.where(violation(audit, frame.schema)))
 
     def publish(
@@ -159,19 +165,22 @@ class DeltaTarget:
     ) -> Published:
         from setpoint.targets.delta import commit
 
+        notes: tuple[str, ...] = ()
         for _ in range(_TURNS):
             snapshot = self._snapshot()
             self._refuse_if_fenced(snapshot, run.window, expected, staged)
             chosen = self._mechanism(snapshot)
             if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
                 raise self._changed_meanwhile("features")
+            if isinstance(run.pipeline.write, Merge):
+                receipt = replace(receipt, tombstones=self._tombstones(snapshot, staged))
             try:
                 if chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
+                elif isinstance(run.pipeline.write, KEYED) and snapshot and staged:
+                    notes = self._merge(session, snapshot, run, receipt, staged)
                 else:
-                    commit.commit_through_connector(
-                        session, snapshot, self._storage, run, receipt, staged
-                    )
+                    commit.commit_through_connector(session, self._storage, run, receipt, staged)
             except commit.TableMoved:
                 continue
             try:
@@ -179,7 +188,7 @@ class DeltaTarget:
                     # The log took exactly the version after the one we looked at, or nothing.
                     version = snapshot.version + 1 if snapshot else 0
                     return self._counted(run, receipt, staged, version)
-                return self._confirm(run, receipt)
+                return replace(self._confirm(run, receipt), notes=notes)
             except (TransientError, PermanentError) as error:
                 if error.code != "SP-T01":
                     raise
@@ -190,6 +199,17 @@ class DeltaTarget:
             f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
             next="Run again when the table is less busy; it is always safe.",
         )
+
+    def _merge(
+        self, session: SparkSession, snapshot: Snapshot, run: Run, receipt: Receipt, staged: Staged
+    ) -> tuple[str, ...]:
+        from setpoint.targets.delta import merge
+
+        kept = merge.contradictions(session, snapshot, self._storage, run, staged)
+        merge.merge(session, snapshot, self._storage, run, receipt, staged)
+        if not kept:
+            return ()
+        return (f"{kept:,} rows have a key that is stored with other content; the stored are kept",)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         snapshot = self._snapshot()
@@ -216,6 +236,19 @@ class DeltaTarget:
                 next="Please report this with the output of: setpoint show",
             )
         self._storage.drop(location)
+        self._drop_tombstones(location.rsplit("/", 1)[-1], snapshot)
+
+    def _drop_tombstones(self, attempt: str, snapshot: Snapshot | None) -> None:
+        """Forget the removed keys of an attempt, unless a receipt in the log names them."""
+        place = tombstones.folder_of(attempt)
+        if place not in self._tombstones(snapshot, None):
+            self._storage.drop(place)
+
+    def _tombstones(self, snapshot: Snapshot | None, staged: Staged | None) -> tuple[str, ...]:
+        """What a receipt names: the tombstones of the receipts in the log, and the stage's."""
+        known = snapshot.tombstones(self._pipeline.name) if snapshot else ()
+        new = staged.handle.tombstones if staged else ""
+        return (*known, new) if new else known
 
     def tidy_stage(self, staged: Staged) -> None:
         # What was staged for the connector was copied by it; anything else is live now.
@@ -241,11 +274,11 @@ class DeltaTarget:
             )
         if staged is not None:
             files = self._slices(snapshot).files([run.window])[run.window]
-            rows = count_rows(files)
-            if files_digest(file.path for file in files) != receipt.files or rows != receipt.rows:
+            rows, kept = count_rows(files), receipt.rows - staged.deletes
+            if files_digest(file.path for file in files) != receipt.files or rows != kept:
                 raise PermanentError(
                     "SP-P04",
-                    f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
+                    f"{run.label} was published with {kept:,} rows, but its slice holds "
                     f"{rows} rows in {len(files)} files.",
                     why="This must not happen; somebody may have written to the log by hand.",
                     state=f"The table is at version {version}; the old rows are in the one before.",
@@ -280,12 +313,20 @@ class DeltaTarget:
                 raise Fenced(SliceState(0, None, None))
             return
         generation = snapshot.generation(self._pipeline.name, window.id)
-        if generation == expected.generation and staged is not None:
+        by_newest = self._pipeline.newest_counts
+        if generation == expected.generation and staged is not None and not by_newest:
             self._refuse_if_moved_away(snapshot, staged)
             return
         state = self._slices(snapshot).states([window], {})[window]
-        if generation != expected.generation or not state.untouched:
+        newer = by_newest and self._is_newer(state.newest, expected.newest)
+        if generation != expected.generation or newer or not (staged or state.untouched):
             raise Fenced(state)
+        if staged is not None:
+            self._refuse_if_moved_away(snapshot, staged)
+
+    def _is_newer(self, now: str, then: str) -> bool:
+        """Whether another window has become the newest; what the log forgot does not count."""
+        return now != then and newest_of([now, then], self._pipeline) == now
 
     def _refuse_if_moved_away(self, snapshot: Snapshot, staged: Staged) -> None:
         """The table's columns may have changed since the stage was fitted to them."""
@@ -312,25 +353,49 @@ class DeltaTarget:
         return open_snapshot(self._storage)
 
     def _mechanism(self, snapshot: Snapshot | None = None) -> Mechanism:
-        return choose(snapshot or self._snapshot(), self._column(), self._spec.partition_by)
+        pipeline = self._pipeline
+        return choose(snapshot or self._snapshot(), pipeline.write, slice_column(pipeline))
 
-    def _column(self) -> str:
-        column = self._spec.slice_column
-        if column is None:  # refused when the pipeline is defined
-            raise TypeError("the target names no column for the window")
-        return column
+    def _needed_columns(self, slice_column: str | None) -> dict[str, str]:
+        """The columns that the definition asks for, with what each is for."""
+        write = self._pipeline.write
+        needed = {name: "a partition column" for name in self._spec.partition_by}
+        if slice_column is not None:
+            needed[slice_column] = "the column that says which window a row belongs to"
+        if isinstance(write, KEYED):
+            needed |= {name: "a part of the key" for name in write.keys}
+        if isinstance(write, Merge):
+            needed |= {name: "a part of sequence_by" for name in write.sequence}
+        return needed
+
+    def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
+        from setpoint.spark.failures import explain
+        from setpoint.spark.tombstones import write as keep
+        from setpoint.targets.delta.stage import read_back
+
+        write = self._pipeline.write
+        assert isinstance(write, Merge)
+        path = self._storage.spark_path(staged.handle.tombstones)
+        try:
+            keep(read_back(session, self._storage, staged), write, path)
+        except Exception as error:
+            raise explain(error, "keeping the removed keys") from error
+
+    def _refuse_append_only(self, snapshot: Snapshot) -> None:
+        if not isinstance(self._pipeline.write, InsertNew):
+            refuse_append_only(snapshot)
 
     def _partition_columns(self, snapshot: Snapshot | None) -> tuple[str, ...]:
         return snapshot.partition_columns if snapshot else self._spec.partition_by
 
     def _slices(self, snapshot: Snapshot) -> Slices:
-        return Slices(self._pipeline, self._column(), snapshot)
+        return Slices(self._pipeline, snapshot)
 
-    def _rule(self, snapshot: Snapshot | None, returned_kind: str) -> SliceRule:
-        if snapshot is not None:
-            return self._slices(snapshot).rule
+    def _rule(self, snapshot: Snapshot | None, column: str, returned_kind: str) -> SliceRule:
+        if snapshot is not None and (rule := self._slices(snapshot).rule):
+            return rule
         pipeline = self._pipeline
-        return SliceRule.of(self._column(), returned_kind, pipeline.every, pipeline.timezone)
+        return SliceRule.of(column, returned_kind, pipeline.every, pipeline.timezone)
 
     def _refuse_foreign_files(self) -> None:
         from setpoint.targets.delta.stage import FOLDER

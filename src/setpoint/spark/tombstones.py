@@ -1,0 +1,45 @@
+"""Tombstones: the keys that were removed, so that a late older row does not bring them back.
+
+They are Parquet files beside the table, in a folder that the format's clean-up leaves alone.
+A file counts when a receipt in the target names it, so it counts from the commit on that
+removed the keys, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from setpoint.model.write import Merge
+from setpoint.spark.batch import DELETED
+from setpoint.spark.contents import quoted
+from setpoint.spark.ordering import later_sql, same_key_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def write(batch: DataFrame, merge: Merge, path: str) -> None:
+    """Keep the keys of a staged batch that are to be removed, with their sequence."""
+    columns = [F.col(quoted(name)) for name in (*merge.keys, *merge.sequence)]
+    removed = batch.where(F.col(DELETED)).select(*columns).coalesce(1)
+    removed.write.mode("overwrite").parquet(path)
+
+
+def without_removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> DataFrame:
+    """The batch without rows that are not later than the removal of their key."""
+    if not paths:
+        return batch
+    session = batch.sparkSession
+    kinds = {field.name: field for field in batch.schema.fields}
+    schema = type(batch.schema)([kinds[name] for name in (*merge.keys, *merge.sequence)])
+    removed = session.read.schema(schema).parquet(*paths)
+    dead = (
+        f"{same_key_sql(merge.keys, 's', 'd', nulls=merge.null_keys == 'allow')} "
+        f"AND NOT {later_sql(merge.sequence, 's', 'd')}"
+    )
+    if DELETED in batch.columns:
+        dead += f" AND NOT s.{quoted(DELETED)}"
+    return batch.alias("s").join(removed.alias("d"), F.expr(dead), "left_anti")

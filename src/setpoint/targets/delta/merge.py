@@ -1,0 +1,164 @@
+"""Keyed writes to an existing Delta table: the connector's MERGE of a staged batch.
+
+MERGE takes the receipt and the fence from the session's settings only, and settings leak
+between threads that share a session: each merge has a session of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import RefusedError
+from setpoint.model.ports import Staged
+from setpoint.model.receipt import Receipt, seal
+from setpoint.model.run import Run
+from setpoint.model.write import KEYED, InsertNew, Merge
+from setpoint.spark import tombstones
+from setpoint.spark.audits import sample
+from setpoint.spark.batch import DELETED
+from setpoint.spark.contents import quoted
+from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
+from setpoint.spark.session import own_session
+from setpoint.spark.stage import pinned_settings
+from setpoint.targets.delta.commit import connector_failure
+from setpoint.targets.delta.log import Snapshot, application_id
+from setpoint.targets.delta.stage import DeltaStage, read_back
+from setpoint.targets.delta.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BATCH = "setpoint_batch"
+
+
+def merge(
+    session: SparkSession,
+    snapshot: Snapshot,
+    storage: Storage,
+    run: Run,
+    receipt: Receipt,
+    staged: Staged,
+) -> None:
+    """Merge the staged batch into the table, in one commit with the receipt."""
+    own = own_session(session)
+    write = run.pipeline.write
+    if not isinstance(write, KEYED):
+        raise TypeError(f"{write.name} does not go by key")
+    try:
+        with pinned_settings(own):
+            batch = read_back(own, storage, staged)
+            if isinstance(write, Merge):
+                batch = tombstones.without_removed(
+                    batch, write, [storage.spark_path(place) for place in receipt.tombstones]
+                )
+                if receipt.generation > 1 and write.when_missing == "keep":
+                    batch = _that_win(batch, write, staged, own, storage)
+            batch.createOrReplaceTempView(_BATCH)
+            own.conf.set(
+                "spark.databricks.delta.write.txnAppId",
+                application_id(receipt.pipeline, receipt.window),
+            )
+            own.conf.set("spark.databricks.delta.write.txnVersion", str(receipt.generation))
+            own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
+            own.sql(statement(write, staged.handle, _named(storage)))
+    except Exception as error:
+        raise connector_failure(error, run) from error
+
+
+def statement(write: Merge | InsertNew, stage: DeltaStage, target: str) -> str:
+    """The MERGE statement, from the view of the batch into the target."""
+    columns = [quoted(name) for name in stage.fit.columns]
+    nulls = write.null_keys == "allow"
+    stays = f"NOT s.{DELETED}" if DELETED in stage.schema.fieldNames() else "true"
+    lines = [
+        f"MERGE {'WITH SCHEMA EVOLUTION ' if stage.fit.added else ''}INTO {target} AS t",
+        f"USING {_BATCH} AS s ON {same_key_sql(write.keys, 's', 't', nulls=nulls)}",
+    ]
+    if isinstance(write, Merge):
+        removed = f"s.{DELETED}" if stays != "true" else ""
+        wins = wins_sql(write.sequence, _plain(stage.schema), "s", "t", removed)
+        if removed:
+            lines.append(f"WHEN MATCHED AND {removed} AND {wins} THEN DELETE")
+        assigned = ", ".join(f"{name} = s.{name}" for name in columns)
+        lines.append(f"WHEN MATCHED AND {stays} AND {wins} THEN UPDATE SET {assigned}")
+    values = ", ".join(f"s.{name}" for name in columns)
+    lines.append(
+        f"WHEN NOT MATCHED AND {stays} THEN INSERT ({', '.join(columns)}) VALUES ({values})"
+    )
+    if isinstance(write, Merge) and write.when_missing == "delete":
+        lines.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    return "\n".join(lines)
+
+
+def contradictions(
+    session: SparkSession, snapshot: Snapshot, storage: Storage, run: Run, staged: Staged
+) -> int:
+    """How many events are stored with other content; refused unless the pattern keeps them."""
+    write, stage = run.pipeline.write, staged.handle
+    if not isinstance(write, InsertNew) or not staged.rows:
+        return 0
+    batch = read_back(session, storage, staged)
+    stored = _stored(session, storage, snapshot.version)
+    schema = T.StructType([f for f in batch.schema.fields if f.name not in stage.fit.added])
+    condition = (
+        f"{same_key_sql(write.keys, 's', 't', nulls=write.null_keys == 'allow')} "
+        f"AND {order_sql(schema, 's')} <> {order_sql(schema, 't')}"
+    )
+    pairs = batch.alias("s").join(stored.alias("t"), F.expr(condition))
+    try:
+        if write.conflicts == "keep":
+            return pairs.count()
+        found = sample(pairs.select("s.*"))
+        if not found:
+            return 0
+        count = pairs.count()
+    except Exception as error:
+        raise connector_failure(error, run) from error
+    raise RefusedError(
+        "SP-O07",
+        f"{count:,} of {staged.rows:,} rows of {run.label} have a key "
+        f"({', '.join(write.keys)}) that is stored with other content. For example: {found[0]}.",
+        why="An event never changes, so one of the two rows is wrong and nothing says which.",
+        next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
+        "the stored rows and report the others.",
+    )
+
+
+def _that_win(
+    batch: DataFrame, write: Merge, staged: Staged, session: SparkSession, storage: Storage
+) -> DataFrame:
+    """The rows that would change the table.
+
+    MERGE rewrites every file in which a key of its source is found, also where no row of it
+    changes. A window that was merged before has few rows that are new, so it pays to look first.
+    """
+    stage: DeltaStage = staged.handle
+    known = [field.name for field in stage.schema.fields if field.name not in stage.fit.added]
+    schema = _plain(T.StructType([stage.schema[name] for name in known]))
+    removed = f"s.{DELETED}" if DELETED in known else ""
+    same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
+    wins = wins_sql(write.sequence, schema, "s", "t", removed)
+    stored = _stored(session, storage)
+    if stage.fit.added:
+        return batch  # every row gets new columns: all of them change
+    loses = f"{same} AND NOT {wins}"
+    return batch.alias("s").join(stored.alias("t"), F.expr(loses), "left_anti")
+
+
+def _stored(session: SparkSession, storage: Storage, version: int | None = None) -> DataFrame:
+    reader = session.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return reader.load(storage.spark_path())
+
+
+def _plain(schema: T.StructType) -> T.StructType:
+    """The columns of the table, without the flag of a removed key."""
+    return T.StructType([field for field in schema.fields if field.name != DELETED])
+
+
+def _named(storage: Storage) -> str:
+    return f"delta.{quoted(storage.spark_path())}"
