@@ -25,23 +25,37 @@ if TYPE_CHECKING:
 
 def run(
     pipeline: Pipeline,
-    window: Window | str,
+    window: Window | str | None = None,
     *,
     parameters: Mapping[str, Any] | None = None,
     force: bool = False,
+    again: tuple[str, str] | None = None,
     config: Config | None = None,
 ) -> Outcome:
     """Bring one window of a pipeline to the state of one clean run.
 
+    An incremental pipeline needs no window: it goes on from its high-water mark, or reads a
+    range of its cursor, `again=(start, end)` with the end not included, once more.
+
     Uses the active Spark session if there is one. Raises a `SetpointError` when the window
     could not be published; the target is then as it was.
     """
+    if window is None and pipeline.every.is_incremental:
+        window = str(pipeline.every)
     chosen = _one_window(window, pipeline)
+    if again is not None and not pipeline.every.is_incremental:
+        raise UsageError(
+            "SP-W02",
+            f"again= is for incremental pipelines, and {pipeline.name} runs every "
+            f"{pipeline.every}.",
+            state=NOTHING_STARTED,
+            next="Run the windows again with force=True.",
+        )
     with Project(config or find_config(Path.cwd())) as project:
         bound = project.bind(pipeline)
         world = project.world()
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
-        plan = plan_windows(bound, [chosen], world, parameters=values, force=force)[0]
+        (plan,) = plan_windows(bound, [chosen], world, parameters=values, force=force, again=again)
         if plan.is_unchanged:
             return record_unchanged(bound, [plan], world)[0]
         return run_window(bound, plan, world)
@@ -82,8 +96,10 @@ def publish(
         return run_window(bound, plan_of_frame(bound, chosen, world), world)
 
 
-def _one_window(window: Window | str, pipeline: Pipeline) -> Window:
-    if isinstance(window, str):
+def _one_window(window: Window | str | None, pipeline: Pipeline) -> Window:
+    if window is None:
+        what = f"{pipeline.name} runs every {pipeline.every}, and no window was given"
+    elif isinstance(window, str):
         windows = parse_windows(window, pipeline.every, pipeline.timezone)
         if len(windows) == 1:
             return windows[0]

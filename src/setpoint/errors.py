@@ -47,6 +47,7 @@ CODES: dict[str, str] = {
     # reads
     "SP-R01": "a source could not be read",
     "SP-R02": "a source has no such time column",
+    "SP-R03": "a cursor holds nulls",
     # keys
     "SP-K01": "a value or a column cannot be part of a key",
     "SP-K02": "the table holds no rows to judge a key by",

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 from setpoint import edge
 from setpoint.cli.output import Output
-from setpoint.cli.selection import add_selection, chosen_parameters, chosen_windows, open_project
+from setpoint.cli.selection import (
+    add_selection,
+    chosen_parameters,
+    chosen_range,
+    chosen_windows,
+    open_project,
+)
 from setpoint.flow.run import plan_windows
 from setpoint.flow.steps import Plan
 from setpoint.project.discover import pipeline_named
@@ -24,7 +30,12 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         windows, _ = chosen_windows(options, pipeline, edge.utc_now(), output)
         bound = project.bind(pipeline)
         plans = plan_windows(
-            bound, windows, project.world(), parameters=parameters, force=options.force
+            bound,
+            windows,
+            project.world(),
+            parameters=parameters,
+            force=options.force,
+            again=chosen_range(options, pipeline),
         )
         data = {
             "pipeline": pipeline.name,

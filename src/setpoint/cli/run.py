@@ -8,7 +8,13 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli import plan as plan_verb
 from setpoint.cli.output import Output
-from setpoint.cli.selection import add_selection, chosen_parameters, chosen_windows, open_project
+from setpoint.cli.selection import (
+    add_selection,
+    chosen_parameters,
+    chosen_range,
+    chosen_windows,
+    open_project,
+)
 from setpoint.errors import SetpointError
 from setpoint.flow.run import plan_windows, record_unchanged, run_window
 from setpoint.flow.steps import Plan
@@ -30,7 +36,14 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         windows, resolved_default = chosen_windows(options, pipeline, edge.utc_now(), output)
         bound = project.bind(pipeline)
         world = project.world(resolved_default=resolved_default)
-        plans = plan_windows(bound, windows, world, parameters=parameters, force=options.force)
+        plans = plan_windows(
+            bound,
+            windows,
+            world,
+            parameters=parameters,
+            force=options.force,
+            again=chosen_range(options, pipeline),
+        )
         unchanged = [plan for plan in plans if plan.is_unchanged]
         settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
         outcomes: list[Outcome] = []
@@ -101,6 +114,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
         "attempt": outcome.attempt,
         "run_key": receipt.run_key if receipt else None,
         "contents": receipt.contents if receipt else None,
+        "high_water_mark": receipt.high_water_mark if receipt else None,
         "seconds": round(outcome.seconds, 3),
         "tries": outcome.tries,
         "notes": list(outcome.notes),

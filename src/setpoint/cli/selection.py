@@ -29,6 +29,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="first", metavar="ID", help="the first window of a range")
     parser.add_argument("--to", dest="last", metavar="ID", help="the last window, included")
     parser.add_argument(
+        "--range",
+        metavar="A..B",
+        help="for incremental pipelines: read the cursor's values from A to before B again, and "
+        "leave the high-water mark alone",
+    )
+    parser.add_argument(
         "--param",
         action="append",
         default=[],
@@ -61,19 +67,36 @@ def chosen_windows(
         text = options.window
     else:
         window = Window.latest_complete(now, pipeline.every, pipeline.timezone)
+        if pipeline.every.is_incremental:
+            return (window,), False
         output.note(
             f"window {window.id}: the latest complete {pipeline.every} in {pipeline.timezone} "
             f"at {now.isoformat(timespec='seconds')}"
         )
         return (window,), True
     windows = tuple(parse_windows(text, pipeline.every, pipeline.timezone))
-    open_ones = [window for window in windows if window.end > now]
+    timed = not pipeline.every.is_incremental
+    open_ones = [window for window in windows if timed and window.end > now]
     if open_ones:
         output.warn(
             f"{_ids(open_ones)} not over yet: rows that arrive later are missing until it is "
             "run again."
         )
     return windows, False
+
+
+def chosen_range(options: argparse.Namespace, pipeline: Pipeline) -> tuple[str, str] | None:
+    """The range of the cursor to read again, if one was asked for."""
+    if options.range is None:
+        return None
+    if not pipeline.every.is_incremental:
+        raise _usage(
+            f"--range is for incremental pipelines, and {pipeline.name} runs every {pipeline.every}"
+        )
+    start, dots, end = options.range.partition("..")
+    if not dots or not start.strip() or not end.strip():
+        raise _usage(f"--range {options.range!r:.80} is not A..B")
+    return start.strip(), end.strip()
 
 
 def chosen_parameters(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from setpoint.flow import steps
 from setpoint.flow.steps import Plan, Step
 from setpoint.model.audit import rides_along
+from setpoint.model.mark import Mark
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Recall, SourcePort, TargetPort
 from setpoint.model.receipt import SliceState
@@ -44,8 +45,12 @@ def plan(
     parameters: Mapping[str, Any],
     recall: Recall | None = None,
     force: bool = False,
+    again: tuple[str, str] | None = None,
 ) -> list[Plan]:
-    """One plan per window, in the order given."""
+    """One plan per window, in the order given.
+
+    `again` is a range of the cursor that an incremental pipeline is to read once more.
+    """
     pipeline = bound.pipeline
     code, definition = pipeline.code, pipeline.definition()
     pinned = {name: source.pin(windows) for name, source in bound.sources.items()}
@@ -67,13 +72,15 @@ def plan(
             plans.append(Plan(run, state, f"superseded by {state.newest}", newer))
             continue
         reason = "forced" if force else why(run, state)
+        if again is not None:
+            reason = f"the range {again[0]}..{again[1]} is read again"
         if reason is None and state.receipt is not None:
             unchanged = (steps.Unchanged(state.receipt),)
             plans.append(Plan(run, state, "nothing changed", unchanged))
             continue
         mechanism = mechanism or bound.target.mechanism()
-        todo = steps_of(bound, run, state, mechanism)
-        plans.append(Plan(run, state, reason or "", todo, forced=force))
+        todo = steps_of(bound, run, state, mechanism, again)
+        plans.append(Plan(run, state, reason or "", todo, forced=force, again=again))
     return plans
 
 
@@ -118,12 +125,27 @@ def stale_parts(
     return parts
 
 
-def steps_of(bound: Bound, run: Run, state: SliceState, mechanism: str) -> tuple[Step, ...]:
+def mark_of(pipeline: Pipeline, state: SliceState) -> Mark | None:
+    """The high-water mark that the target's latest receipt holds."""
+    name = pipeline.cursor_source
+    if name is None or state.receipt is None:
+        return None
+    return Mark.read(state.receipt.high_water_mark, pipeline.sources[name].cursor)
+
+
+def steps_of(
+    bound: Bound,
+    run: Run,
+    state: SliceState,
+    mechanism: str,
+    again: tuple[str, str] | None = None,
+) -> tuple[Step, ...]:
     """The steps that bring a window to the state of this run."""
     audits = run.pipeline.audits
     reads = tuple(
-        steps.Read(name, source.label, source.bounds(run.window), run.inputs[name].detail)
+        steps.Read(name, source.label, _bounds(name, source, run, state, again), detail)
         for name, source in bound.sources.items()
+        for detail in (run.inputs[name].detail,)
     )
     return (
         *reads,
@@ -132,3 +154,21 @@ def steps_of(bound: Bound, run: Run, state: SliceState, mechanism: str) -> tuple
         steps.Publish(state.generation + 1, mechanism),
         steps.Record(),
     )
+
+
+def _bounds(
+    name: str,
+    source: SourcePort,
+    run: Run,
+    state: SliceState,
+    again: tuple[str, str] | None,
+) -> str:
+    cursor = run.pipeline.sources[name].cursor
+    if not cursor:
+        return source.bounds(run.window)
+    if again is not None:
+        return f"{cursor[0]} from {again[0]} to before {again[1]}"
+    mark = mark_of(run.pipeline, state)
+    back = run.pipeline.sources[name].lookback
+    earlier = f", {back} earlier" if back else ""
+    return f"from the mark on ({mark}{earlier})" if mark else "everything: there is no mark yet"

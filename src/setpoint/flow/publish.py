@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from setpoint.errors import RefusedError, TransientError
-from setpoint.flow.plan import is_superseded
+from setpoint.flow.plan import is_superseded, mark_of
 from setpoint.model.audit import AuditResult
+from setpoint.model.mark import Mark, later_of
 from setpoint.model.ports import Fenced, Published, Staged, TargetPort
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
@@ -35,11 +36,15 @@ def publish(
     results: Sequence[AuditResult],
     state: SliceState,
     published_at: str,
+    mark: Mark | None = None,
+    again: bool = False,
 ) -> Verdict:
     """Publish the stage if, and only if, no failing audit forbids it.
 
     Somebody else may publish the window while we are staging. If it was this very run, we are
-    done; otherwise our statement is the later one and is published on top, once.
+    done; otherwise our statement is the later one and is published on top, once. `mark` is the
+    high-water mark that the rows lead to; `again` says that an old range was read once more,
+    which leaves the mark and everything else that the receipt says about the inputs.
     """
     refuse_if_failed(run, results)
     was_superseded = is_superseded(run, state)
@@ -51,6 +56,7 @@ def publish(
             return Verdict(current, None)
         keep_files = _same_contents(run, state, staged)
         receipt = _receipt(run, staged, state, keep_files, published_at)
+        receipt = _with_mark(run, receipt, state, mark, again)
         try:
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)
         except Fenced as fenced:
@@ -132,3 +138,21 @@ def _receipt(
         inputs={name: pinned.as_dict() for name, pinned in run.inputs.items()},
         parameters={name: str(value) for name, value in run.parameters.items()},
     )
+
+
+def _with_mark(
+    run: Run, receipt: Receipt, state: SliceState, mark: Mark | None, again: bool
+) -> Receipt:
+    """The receipt with its high-water mark, which never goes back."""
+    before = state.receipt
+    if again and before is not None:
+        return replace(
+            receipt,
+            run_key=before.run_key,
+            code=before.code,
+            inputs=before.inputs,
+            parameters=before.parameters,
+            high_water_mark=before.high_water_mark,
+        )
+    reached = later_of(mark, mark_of(run.pipeline, state))
+    return replace(receipt, high_water_mark=reached.as_text() if reached else None)

@@ -23,7 +23,7 @@ from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
-from setpoint.flow.plan import Bound, plan, steps_of
+from setpoint.flow.plan import Bound, mark_of, plan, steps_of
 from setpoint.flow.publish import Verdict, publish
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording, attempt_record, recall_from
@@ -32,6 +32,7 @@ from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
+from setpoint.model.mark import Mark
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.window import Window
@@ -48,10 +49,11 @@ def plan_windows(
     *,
     parameters: Mapping[str, Any],
     force: bool = False,
+    again: tuple[str, str] | None = None,
 ) -> list[Plan]:
     """Plan windows with what the target says and the ledger remembers."""
     recall = recall_from(world, bound.target.uri, bound.pipeline.name)
-    return plan(bound, windows, parameters=parameters, recall=recall, force=force)
+    return plan(bound, windows, parameters=parameters, recall=recall, force=force, again=again)
 
 
 def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
@@ -115,6 +117,7 @@ class Attempt:
         self._recording = Recording(world, self._id)
         self._inputs: dict[str, Any] = {}
         self._frame: Any = None
+        self._mark: Mark | None = None
         self._staged: Staged | None = None
         self._results: tuple[AuditResult, ...] = ()
         self._notes: tuple[str, ...] = ()
@@ -172,7 +175,13 @@ class Attempt:
     def _read(self, session: Any, name: str) -> None:
         pinned = self._run.inputs[name]
         source = self._bound.sources[name]
-        self._inputs[name] = source.read(session, self._run.window, pinned)
+        if name != self._run.pipeline.cursor_source:
+            self._inputs[name] = source.read(session, self._run.window, pinned)
+            return
+        after = mark_of(self._run.pipeline, self._plan.state)
+        self._inputs[name], self._mark = source.read_increment(
+            session, pinned, after, self._plan.again
+        )
 
     def _stage(self) -> None:
         self._reach("read")
@@ -199,6 +208,8 @@ class Attempt:
             self._results,
             self._plan.state,
             self._world.now().isoformat(timespec="seconds"),
+            mark=self._mark,
+            again=self._plan.again is not None,
         )
         self._reach("committed")
 
@@ -310,8 +321,14 @@ def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
     window = first.run.window
     if first.run.by_contents:
         return plan_of_frame(bound, window, world)
-    parameters = first.run.parameters
-    return plan_windows(bound, [window], world, parameters=parameters, force=first.forced)[0]
+    return plan_windows(
+        bound,
+        [window],
+        world,
+        parameters=first.run.parameters,
+        force=first.forced,
+        again=first.again,
+    )[0]
 
 
 def _first_part(error: BaseException) -> str:

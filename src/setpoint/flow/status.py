@@ -149,6 +149,8 @@ def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -
             known.append(Window.parse(text, every=pipeline.every, timezone=pipeline.timezone))
         except SetpointError:
             continue  # a window of the time before the grain or the zone was changed
+    if pipeline.every.is_incremental:
+        return (Window.parse("incremental", every=pipeline.every, timezone=pipeline.timezone),)
     latest = Window.latest_complete(now, pipeline.every, pipeline.timezone)
     if pipeline.start is not None:
         known.append(pipeline.start)

@@ -102,6 +102,8 @@ class Plan:
     reason: str
     steps: tuple[Step, ...]
     forced: bool = False
+    again: tuple[str, str] | None = None
+    """The range of the cursor that an incremental pipeline reads again, if that was asked for."""
 
     @property
     def is_unchanged(self) -> bool:

@@ -8,11 +8,17 @@ from typing import Literal
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 
-Unit = Literal["minute", "hour", "day", "week", "month"]
+Unit = Literal["minute", "hour", "day", "week", "month", "incremental"]
 
 MINUTE_COUNTS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
 
-_CALENDAR: dict[str, Unit] = {"hour": "hour", "day": "day", "week": "week", "month": "month"}
+_CALENDAR: dict[str, Unit] = {
+    "hour": "hour",
+    "day": "day",
+    "week": "week",
+    "month": "month",
+    "incremental": "incremental",
+}
 _MINUTES = re.compile(r"(?:([0-9]{1,2}) ?(?:minutes|minute|min|m)|minute)")
 # Only the order of these matters, so a month may be taken as thirty days.
 _NOMINAL_MINUTES: dict[Unit, int] = {
@@ -21,12 +27,17 @@ _NOMINAL_MINUTES: dict[Unit, int] = {
     "day": 24 * 60,
     "week": 7 * 24 * 60,
     "month": 30 * 24 * 60,
+    "incremental": 10_000 * 366 * 24 * 60,
 }
 
 
 @dataclass(frozen=True)
 class Grain:
-    """A window length: `count` minutes (a divisor of the hour), or one hour, day, week, month."""
+    """A window length: `count` minutes (a divisor of the hour), or one hour, day, week, month.
+
+    `incremental` is the grain of pipelines that go by a high-water mark: one window for all of
+    time, published again and again.
+    """
 
     unit: Unit
     count: int = 1
@@ -41,7 +52,7 @@ class Grain:
 
     @classmethod
     def parse(cls, text: str | Grain) -> Grain:
-        """Read `day`, `hour`, `week`, `month`, `15 minutes`, `15min` or `15m`."""
+        """Read `day`, `hour`, `week`, `month`, `incremental`, `15 minutes`, `15min` or `15m`."""
         if isinstance(text, Grain):
             return text
         if not isinstance(text, str):
@@ -52,6 +63,11 @@ class Grain:
         if minutes is None or int(minutes[1] or 1) not in MINUTE_COUNTS:
             raise _unknown(text)
         return cls("minute", int(minutes[1] or 1))
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether runs go by a high-water mark instead of windows."""
+        return self.unit == "incremental"
 
     @property
     def nominal_minutes(self) -> int:
@@ -74,6 +90,8 @@ class Grain:
         """
         if self == other:
             return True
+        if self.is_incremental or other.is_incremental:
+            return False
         if self.unit == "week" or self.unit == "month":
             return False
         if other.unit == "week" or other.unit == "month":
@@ -95,6 +113,6 @@ def _unknown(text: object) -> DefinitionError:
         f"{shown} is not a grain.",
         why="The grain says which slice of the target one run owns.",
         state=NOTHING_STARTED,
-        next=f"Use day, hour, week, month, or N minutes with N one of {counts} or "
+        next=f"Use day, hour, week, month, incremental, or N minutes with N one of {counts} or "
         f"{MINUTE_COUNTS[-1]}.",
     )

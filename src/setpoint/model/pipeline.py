@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
@@ -17,37 +18,83 @@ from setpoint.model.support import refuse_unsupported
 from setpoint.model.table import TABLES, Delta, Table
 from setpoint.model.wallclock import zone_of
 from setpoint.model.window import Window
-from setpoint.model.write import PATTERNS, DeleteInsert, Merge, Overwrite, Replace, WritePattern
+from setpoint.model.write import (
+    KEYED,
+    PATTERNS,
+    DeleteInsert,
+    Merge,
+    Overwrite,
+    Replace,
+    WritePattern,
+)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True)
 class Source:
-    """An input of a pipeline: a table, clipped to the window on its time column."""
+    """An input of a pipeline: a table, clipped to the window on its time column.
+
+    An incremental pipeline reads one of its inputs from the high-water mark of a cursor on.
+    """
 
     table: Delta
     time: str | None = None
     whole: bool = False
+    cursor: tuple[str, ...] = ()
+    lookback: timedelta | int | None = None
 
     def definition(self) -> dict[str, object]:
         """The parts of a source that decide what a run reads; they are in the run key."""
-        return {"time": self.time, "whole": self.whole}
+        by_time: dict[str, object] = {"time": self.time, "whole": self.whole}
+        if not self.cursor:
+            return by_time
+        return {**by_time, "cursor": list(self.cursor), "lookback": str(self.lookback or 0)}
 
 
-def source(table: Delta, *, time: str | None = None, whole: bool = False) -> Any:
+def source(
+    table: Delta,
+    *,
+    time: str | None = None,
+    whole: bool = False,
+    cursor: str | Sequence[str] | None = None,
+    lookback: timedelta | int | None = None,
+) -> Any:
     """Declare an input as the default of a pipeline function's argument.
 
     `time` names the column that is clipped to the window; a table without one (a small lookup)
-    has to say `whole=True`, and is then read in full by every window.
+    has to say `whole=True`, and is then read in full by every window. In a pipeline with
+    `every="incremental"`, `cursor` names the column (or columns, the most significant first)
+    by which rows are read from the last high-water mark on, and `lookback` how far before the
+    mark a read starts, for rows that were committed late: a timedelta, or a number for a
+    cursor of whole numbers.
     """
     if not isinstance(table, Delta):
         raise _source_error(f"source() got {table!r:.80}, which is not a Delta table")
-    if (time is None) == (not whole):
+    cursors = (cursor,) if isinstance(cursor, str) else tuple(cursor or ())
+    if (time is not None) + bool(whole) + bool(cursors) != 1:
         raise _source_error(
-            f"source({table.label!r}) needs either time= or whole=True, and not both"
+            f"source({table.label!r}) needs one of time=, cursor= and whole=True, and only one"
         )
-    return Source(table, time, whole)
+    names = all(isinstance(name, str) and name for name in cursors)
+    if not names or len(set(cursors)) != len(cursors):
+        raise _source_error(
+            f"source({table.label!r}): cursor={cursor!r:.80} is not a list of different columns"
+        )
+    _check_lookback(table.label, cursors, lookback)
+    return Source(table, time, whole, cursors, lookback or None)
+
+
+def _check_lookback(label: str, cursor: tuple[str, ...], lookback: timedelta | int | None) -> None:
+    if lookback is None:
+        return
+    known = isinstance(lookback, (timedelta, int)) and not isinstance(lookback, bool)
+    negative = known and lookback < type(lookback)(0)  # type: ignore[operator]
+    if not known or negative or not cursor:
+        raise _source_error(
+            f"source({label!r}): lookback={lookback!r:.60} is not a timedelta or a number from 0 "
+            "on, beside a cursor"
+        )
 
 
 @dataclass(frozen=True)
@@ -86,6 +133,11 @@ class Pipeline:
     def description(self) -> str:
         """The first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
+
+    @property
+    def cursor_source(self) -> str | None:
+        """The argument that is read from the high-water mark on; None without a mark."""
+        return next((name for name, item in self.sources.items() if item.cursor), None)
 
     @property
     def newest_counts(self) -> bool:
@@ -175,6 +227,7 @@ def check(pipeline: Pipeline) -> None:
             "Write write=Overwrite(), or leave it out.",
         )
     refuse_unsupported(pipeline.name, pipeline.write, pipeline.target)
+    _check_incremental(pipeline)
     slices = isinstance(pipeline.write, (Overwrite, DeleteInsert))
     if pipeline.target.slice_column is None:
         if not isinstance(pipeline.write, Overwrite):
@@ -191,6 +244,40 @@ def check(pipeline: Pipeline) -> None:
     unit = pipeline.target.partition_every
     if unit is not None and slices:
         refuse_coarse_partition(pipeline, pipeline.target.slice_column, unit)
+
+
+def _check_incremental(pipeline: Pipeline) -> None:
+    """A high-water mark needs a cursor, and a write to which a repeated row does no harm."""
+    cursors = [name for name, item in pipeline.sources.items() if item.cursor]
+    if not pipeline.every.is_incremental:
+        if cursors:
+            raise _definition_error(
+                f"{pipeline.name}: the source {cursors[0]} has a cursor, but the pipeline runs "
+                f"every {pipeline.every}",
+                'Write every="incremental", or give the source time= instead of cursor=.',
+            )
+        return
+    timed = [name for name, item in pipeline.sources.items() if item.time]
+    if len(cursors) != 1 or timed:
+        raise _definition_error(
+            f"{pipeline.name}: an incremental pipeline needs exactly one source with cursor=, and "
+            "the others with whole=True",
+            'Write source(delta("lake/orders"), cursor="updated_at").',
+        )
+    write = pipeline.write
+    if not isinstance(write, KEYED) or (isinstance(write, Merge) and write.when_missing != "keep"):
+        raise _definition_error(
+            f"{pipeline.name}: an incremental pipeline cannot write with {type(write).__name__}"
+            f"{' of complete states' if isinstance(write, Merge) else ''}",
+            'Write write=Merge(key="...", sequence_by="..."), or InsertNew(key="...") for events: '
+            "rows around the mark are read again, and must not be there twice.",
+        )
+    if write.null_keys == "quarantine":
+        raise _definition_error(
+            f'{pipeline.name}: null_keys="quarantine" needs windows, and an incremental pipeline '
+            "has none",
+            'Use "refuse" or "allow", or filter the rows in the pipeline.',
+        )
 
 
 def newest_of(ids: Iterable[str], pipeline: Pipeline) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from setpoint.model.audit import Audit, AuditResult
+from setpoint.model.mark import Mark
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Pinned, Run
 from setpoint.model.window import Window
@@ -158,3 +159,12 @@ class SourcePort(Protocol):
         ...
 
     def read(self, session: Any, window: Window, pinned: Pinned) -> Frame: ...
+
+    def read_increment(
+        self, session: Any, pinned: Pinned, after: Mark | None, again: tuple[str, str] | None
+    ) -> tuple[Frame, Mark | None]:
+        """The rows from a mark on, and the mark that they lead to, pinned before they are read.
+
+        With `again`, a half-open range of the cursor's first column, the mark stays.
+        """
+        ...

@@ -56,6 +56,8 @@ def parse_windows(text: str, every: Grain | str, timezone: str = "UTC") -> tuple
     if not isinstance(text, str):
         raise _invalid(f"{shortened(text)} is not a range of windows.", "Write A, A..B or A,B.")
     grain = Grain.parse(every)
+    if grain.is_incremental:
+        return (Window.parse(text, grain, timezone),)
     found: dict[dt.datetime, Window] = {}
     for item in text.split(","):
         first_id, dots, last_id = item.partition("..")

@@ -25,6 +25,10 @@ from setpoint.model.grain import Grain
 FIRST_YEAR, LAST_YEAR = 1583, 9998
 
 _SECOND = dt.timedelta(seconds=1)
+_ALL_OF_TIME = (
+    dt.datetime(FIRST_YEAR, 1, 1, tzinfo=dt.timezone.utc),
+    dt.datetime(LAST_YEAR, 1, 1, tzinfo=dt.timezone.utc),
+)
 # Names that a zone directory holds but that depend on the machine, or count leap seconds.
 _NOT_ZONES = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
@@ -76,6 +80,8 @@ def label_of(local: dt.datetime, grain: Grain) -> dt.datetime:
 
 def span_at(instant: dt.datetime, grain: Grain, zone: ZoneInfo) -> tuple[dt.datetime, dt.datetime]:
     """Start and end of the window that contains a UTC instant."""
+    if grain.is_incremental:
+        return _ALL_OF_TIME
     # One year of margin, so that no offset can lead out of what datetime can hold.
     if not FIRST_YEAR - 1 <= instant.year <= LAST_YEAR + 1 or instant.date() == dt.date.max:
         raise _out_of_bounds(instant)

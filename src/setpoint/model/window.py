@@ -51,6 +51,8 @@ class Window:
         Without `every` the grain follows from the shape of the id. An hour that the clock shows
         twice needs its UTC offset: `2026-10-25T02+0100`.
         """
+        if every is not None and Grain.parse(every).is_incremental:
+            return cls._all_of_time(text, timezone)
         unit, label, offset = _read(text)
         if every is None and unit == "minute":
             raise _wrong_grain(text, "does not say how long it is", "Give its grain as well.")
@@ -82,6 +84,18 @@ class Window:
         return windows[0]
 
     @classmethod
+    def _all_of_time(cls, text: str, timezone: str) -> Window:
+        """The one window of an incremental pipeline."""
+        grain = Grain("incremental")
+        if text != str(grain):
+            raise _wrong_grain(
+                text,
+                "is a stretch of time, but the pipeline goes by a high-water mark",
+                "Leave the window out, or read a range of the cursor again with --range A..B.",
+            )
+        return cls.containing(dt.datetime(2000, 1, 1, tzinfo=dt.timezone.utc), grain, timezone)
+
+    @classmethod
     def containing(cls, instant: dt.datetime, every: Grain | str, timezone: str = "UTC") -> Window:
         """The window in which an instant lies."""
         grain, zone = Grain.parse(every), zone_of(timezone)
@@ -96,6 +110,8 @@ class Window:
     @property
     def id(self) -> str:
         """The short id, unique among the windows of one grain and time zone."""
+        if self.grain.is_incremental:
+            return str(self.grain)
         label = label_of(self.start, self.grain)
         if self.grain.unit == "month":
             return f"{label:%Y-%m}"
@@ -137,11 +153,15 @@ class Window:
         return to_utc(self.start) <= to_utc(instant) < to_utc(self.end)
 
     def next(self) -> Window:
-        """The window that starts where this one ends."""
+        """The window that starts where this one ends; all of time has no other."""
+        if self.grain.is_incremental:
+            return self
         return Window.containing(self.end, self.grain, self.timezone)
 
     def previous(self) -> Window:
-        """The window that ends where this one starts."""
+        """The window that ends where this one starts; all of time has no other."""
+        if self.grain.is_incremental:
+            return self
         just_before = to_utc(self.start) - dt.timedelta(microseconds=1)
         return Window.containing(just_before, self.grain, self.timezone)
 
@@ -213,6 +233,7 @@ def _form(grain: Grain) -> str:
         "day": "2026-04-25",
         "week": "2026-W17",
         "month": "2026-04",
+        "incremental": "incremental",
     }
     return f"An id of this grain looks like {forms[grain.unit]}."
 

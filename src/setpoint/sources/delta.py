@@ -8,14 +8,16 @@ how files are read (deletion vectors, column mapping) are read through the conne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
+from setpoint.model.mark import Mark
 from setpoint.model.pipeline import Source
 from setpoint.model.run import Pinned
-from setpoint.model.slice import SliceRule
+from setpoint.model.slice import SliceRule, typed
 from setpoint.model.window import Window
 from setpoint.targets.delta.log import DataFile, Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage
@@ -49,7 +51,7 @@ class DeltaSource:
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
         snapshot = self._newest()
-        if self._source.whole:
+        if self._source.time is None:
             everything = _pinned(snapshot, snapshot.files)
             return dict.fromkeys(windows, everything)
         rule = self._rule(snapshot)
@@ -66,7 +68,7 @@ class DeltaSource:
         return {window: _pinned(snapshot, files) for window, files in chosen.items()}
 
     def bounds(self, window: Window) -> str:
-        if self._source.whole:
+        if self._source.time is None:
             return "whole table"
         return self._rule(self._newest()).predicate(window)
 
@@ -81,6 +83,37 @@ class DeltaSource:
         else:
             frame = self._through_connector(session, snapshot.version)
         return frame if rule is None else frame.where(rule.predicate(window))
+
+    def read_increment(
+        self,
+        session: SparkSession,
+        pinned: Pinned,
+        after: Mark | None,
+        again: tuple[str, str] | None,
+    ) -> tuple[DataFrame, Mark | None]:
+        from setpoint.spark.increment import increment
+
+        snapshot = self._at(pinned.version)
+        if _reads_plainly(snapshot):
+            frame = self._plainly(session, snapshot, self._from_mark(snapshot, after, again))
+        else:
+            frame = self._through_connector(session, snapshot.version)
+        return increment(frame, self._source, after, again, self.label)
+
+    def _from_mark(
+        self, snapshot: Snapshot, after: Mark | None, again: tuple[str, str] | None
+    ) -> Sequence[DataFile]:
+        """The files that can hold rows at the mark or after it, or without a cursor at all."""
+        column, lookback = self._source.cursor[0], self._source.lookback
+        kind = after.kinds[0] if after is not None else ""
+        if after is None or again is not None or kind not in ("date", "timestamp"):
+            return snapshot.files
+        low = typed(kind, after.values[0])
+        if isinstance(lookback, timedelta):
+            low -= lookback
+        # The log keeps times to the millisecond, cut off.
+        low -= timedelta(milliseconds=1) if kind == "timestamp" else timedelta(days=1)
+        return [file for file in snapshot.files if not _ends_before(file, column, low)]
 
     def _plainly(
         self, session: SparkSession, snapshot: Snapshot, files: Sequence[DataFile]
@@ -156,6 +189,12 @@ def _overlapping(snapshot: Snapshot, rule: SliceRule, window: Window) -> list[Da
         for file in snapshot.files
         if rule.overlaps(window, file.least.get(rule.column), file.most.get(rule.column))
     ]
+
+
+def _ends_before(file: DataFile, column: str, low: Any) -> bool:
+    """Whether a file is known to hold no row from a value on, and none without a value."""
+    most = file.partition.get(column) if column in file.partition else file.most.get(column)
+    return bool(most is not None and most < low and file.nulls.get(column) == 0)
 
 
 def _pinned(snapshot: Snapshot, files: Sequence[DataFile]) -> Pinned:

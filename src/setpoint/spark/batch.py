@@ -23,6 +23,7 @@ from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.audits import sample
 from setpoint.spark.contents import quoted
 from setpoint.spark.ordering import order_sql
+from setpoint.spark.stage import metrics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +61,7 @@ class Batch:
 
     def incoming(self) -> Incoming:
         """The counts; asked for after the frame was written."""
-        found = self._observation.get
+        found = metrics_of(self._observation)
         return Incoming(
             rows=int(found.get("rows") or 0),
             null_keys=int(found.get("null_keys") or 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -33,6 +33,7 @@ class DataFile:
     partition: dict[str, Any]
     least: dict[str, Any]
     most: dict[str, Any]
+    nulls: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class Snapshot:
         paths = columns["path"]
         partition = _prefixed(columns, "partition.")
         least, most = _prefixed(columns, "min."), _prefixed(columns, "max.")
+        nulls = _prefixed(columns, "null_count.")
         rows = columns.get("num_records") or [None] * len(paths)
         return tuple(
             DataFile(
@@ -110,6 +112,7 @@ class Snapshot:
                 partition={name: values[i] for name, values in partition.items()},
                 least={name: values[i] for name, values in least.items()},
                 most={name: values[i] for name, values in most.items()},
+                nulls={name: values[i] for name, values in nulls.items()},
             )
             for i in range(len(paths))
         )
