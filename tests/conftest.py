@@ -11,7 +11,7 @@ import pytest
 from setpoint.errors import UsageError
 from setpoint.spark.jars import resolve
 from setpoint.spark.launch import JAVA_OPTIONS
-from setpoint.spark.session import Sessions, SparkSettings
+from setpoint.spark.session import HIVE, Sessions, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +20,18 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def has_delta_connector() -> bool:
     """Whether the Delta connector's jars are in the cache."""
+    return _is_cached("delta")
+
+
+@pytest.fixture(scope="session")
+def has_iceberg_connector() -> bool:
+    """Whether the Iceberg connector's jars are in the cache."""
+    return _is_cached("iceberg")
+
+
+def _is_cached(connector: str) -> bool:
     try:
-        resolve("delta")
+        resolve(connector)
     except UsageError:
         return False
     return True
@@ -29,14 +39,17 @@ def has_delta_connector() -> bool:
 
 @pytest.fixture(scope="session")
 def spark(
-    has_delta_connector: bool, tmp_path_factory: pytest.TempPathFactory
+    has_delta_connector: bool,
+    has_iceberg_connector: bool,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SparkSession]:
-    """The one session of the suite, with the Delta connector where its jars are cached.
+    """The one session of the suite, with the connectors whose jars are cached.
 
+    Hive's metastore starts with the first test that asks it something, in a folder of its own.
     Compiling with C1 only halves the speed of real work and more than doubles that of a suite,
     which is start-up and small queries.
     """
-    warehouse = tmp_path_factory.mktemp("warehouse")
+    warehouse = tmp_path_factory.mktemp("hive") / "warehouse"
     conf = {
         JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "2g",
@@ -44,9 +57,11 @@ def spark(
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.warehouse.dir": str(warehouse),
     }
-    connectors = frozenset({"delta"}) if has_delta_connector else frozenset()
-    with Sessions(SparkSettings(master="local[2]", conf=conf)) as sessions:
-        yield sessions.get(connectors)
+    cached = {"delta": has_delta_connector, "iceberg": has_iceberg_connector}
+    connectors = frozenset(name for name, is_cached in cached.items() if is_cached)
+    settings = SparkSettings(master="local[2]", conf=conf, root=str(warehouse.parent))
+    with Sessions(settings) as sessions:
+        yield sessions.get(connectors | {HIVE})
 
 
 @pytest.fixture

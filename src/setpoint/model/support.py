@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
-from setpoint.model.table import Parquet, Table, TableKind
-from setpoint.model.write import KEYED, DeleteInsert, Overwrite, WritePattern
+from setpoint.model.table import Table, TableKind
+from setpoint.model.write import WritePattern
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,24 @@ MATRIX: Mapping[tuple[str, TableKind], Cell] = {
     ("insert_new", "iceberg"): Cell("the connector's MERGE with an insert clause only"),
     ("replace", "iceberg"): Cell("one snapshot that swaps all files for the staged ones"),
     ("overwrite", "parquet"): Cell(
-        "the partition's location is set to the staged folder", "the window is one partition"
+        "the locations of the window's partitions are set to the staged folders in one call; a "
+        "table that is not partitioned is rewritten beside itself"
     ),
     ("merge", "parquet"): Cell(
-        "the table is rewritten beside itself, then its location is set",
-        "the table is not partitioned",
+        "the partitions that change, or the table, are rewritten beside themselves, then their "
+        "locations are set in one call"
     ),
     ("delete_insert", "parquet"): Cell(
-        "the partition or table is rewritten beside itself, then its location is set",
-        "the window is one partition, or the table is not partitioned",
+        "the window's partitions, or the table, are rewritten beside themselves, then their "
+        "locations are set in one call"
     ),
     ("insert_new", "parquet"): Cell(
-        "the table is rewritten beside itself, then its location is set",
-        "the table is not partitioned",
+        "the partitions that get rows, or the table, are rewritten beside themselves, then their "
+        "locations are set in one call"
     ),
     ("replace", "parquet"): Cell(
-        "the table's location is set to the staged folder", "the table is not partitioned"
+        "the location of the table, or of all its partitions, is set to the staged folders in "
+        "one call"
     ),
     ("overwrite", "postgres"): Cell("DELETE of the slice and INSERT in one transaction"),
     ("merge", "postgres"): Cell("INSERT ... ON CONFLICT DO UPDATE and DELETE in one transaction"),
@@ -67,46 +69,14 @@ MATRIX: Mapping[tuple[str, TableKind], Cell] = {
 
 def refuse_unsupported(name: str, write: WritePattern, target: Table) -> None:
     """Refuse a pattern that the destination cannot keep its promise with."""
-    if not isinstance(target, Parquet):
+    if (write.name, target.kind) in MATRIX:
         return
-    partitioned = bool(target.partition_by)
-    if isinstance(write, Overwrite) and len(target.partition_by) != 1:
-        raise _unsupported(
-            name,
-            write,
-            target,
-            "A metastore swaps one partition at a time, so a window must be exactly one.",
-            'Give parquet(...) one partition column of the window\'s unit, partition_by="day", '
-            "or use delta(...) or iceberg(...).",
-        )
-    if isinstance(write, DeleteInsert):
-        if len(target.partition_by) > 1 or (target.time and not partitioned):
-            raise _unsupported(
-                name,
-                write,
-                target,
-                "A metastore swaps one partition, or one table, at a time.",
-                "Give parquet(...) at most one partition column and no time=, or use delta(...).",
-            )
-    elif partitioned and not isinstance(write, Overwrite):
-        touched = "any partition" if isinstance(write, KEYED) else "all partitions"
-        raise _unsupported(
-            name,
-            write,
-            target,
-            f"It changes {touched} at once, and a metastore swaps one at a time: readers would "
-            "see a half-made table, and a crash would leave one.",
-            "Leave partition_by out, or use delta(...) or iceberg(...).",
-        )
-
-
-def _unsupported(
-    name: str, write: WritePattern, target: Table, why: str, next: str
-) -> DefinitionError:
-    return DefinitionError(
+    others = [kind for pattern, kind in MATRIX if pattern == write.name]
+    raise DefinitionError(
         "SP-D10",
         f"{name}: {type(write).__name__} cannot be kept on the {target.kind} table {target.label}.",
-        why=why,
+        why="The destination has no mechanism for it that a crash or a reader could not see half "
+        "done.",
         state=NOTHING_STARTED,
-        next=next,
+        next=f"Use one of: {', '.join(others)}. See docs/reference/patterns.md",
     )

@@ -29,7 +29,22 @@ class Adapters:
                 from setpoint.targets.delta.target import DeltaTarget
 
                 return DeltaTarget(pipeline, table, self.storage(table))
-            case Iceberg() | Parquet() | Postgres():
+            case Parquet():
+                from setpoint.targets.parquet.target import ParquetTarget
+
+                return ParquetTarget(
+                    pipeline, table, lambda: self._sessions.get(frozenset({"hive"}))
+                )
+            case Iceberg():
+                from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
+                from setpoint.targets.iceberg.target import IcebergTarget
+
+                sections = self._config.catalogs
+                name = TableName.parse(table.table, sections)
+                section = sections.get(name.catalog)
+                settings = CatalogSettings.of(name.catalog, section, self._config.root)
+                return IcebergTarget(pipeline, table, name, settings)
+            case Postgres():
                 raise NotImplementedError(table.kind)
 
     def storage(self, table: Delta) -> Storage:

@@ -73,6 +73,7 @@ class Project:
                 jars=tuple(
                     jar if "://" in jar else str(self.config.root / jar) for jar in self.config.jars
                 ),
+                root=str(self.config.root),
             )
             self._sessions = self._stack.enter_context(Sessions(settings))
         return self._sessions

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.spark.jars import resolve, spark_version
-from setpoint.spark.launch import start_jvm, stop_jvm, tuned_conf
+from setpoint.spark.launch import JAVA_OPTIONS, start_jvm, stop_jvm, tuned_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +28,9 @@ EXTENSIONS = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# Hive's metastore is part of PySpark, jars included; it is chosen when a session starts.
+HIVE = "hive"
+CATALOG = "spark.sql.catalogImplementation"
 NO_CONNECTORS: frozenset[str] = frozenset()
 
 
@@ -39,6 +42,8 @@ class SparkSettings:
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
+    root: str = ""
+    """The project's folder: a local metastore and its warehouse lie below it."""
 
 
 class Sessions:
@@ -184,9 +189,11 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
     jars = [*settings.jars]
     if not settings.jars:
         # Jars that the user names replace the cached ones: two versions would clash.
-        jars += [str(path) for name in sorted(connectors) for path in resolve(name)]
+        jars += [str(path) for name in sorted(connectors - {HIVE}) for path in resolve(name)]
     conf = tuned_conf(
-        settings.master or "local[*]", connector_conf(settings.conf, connectors), jars
+        settings.master or "local[*]",
+        connector_conf(settings.conf, connectors, settings.root),
+        jars,
     )
     start_jvm(conf)
     try:
@@ -196,16 +203,47 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
         raise _not_started(f"on {conf['spark.master']}", error) from error
 
 
-def connector_conf(conf: Mapping[str, str], connectors: frozenset[str]) -> dict[str, str]:
+def connector_conf(
+    conf: Mapping[str, str], connectors: frozenset[str], root: str = ""
+) -> dict[str, str]:
     """The user's configuration with what the connectors need added to it."""
     result = dict(conf)
     names = [name for name in result.get("spark.sql.extensions", "").split(",") if name]
-    names += [EXTENSIONS[name] for name in sorted(connectors) if EXTENSIONS[name] not in names]
+    wanted = [EXTENSIONS[name] for name in sorted(connectors - {HIVE})]
+    names += [name for name in wanted if name not in names]
     if names:
         result["spark.sql.extensions"] = ",".join(names)
     if "delta" in connectors:
         result.setdefault("spark.sql.catalog.spark_catalog", DELTA_CATALOG)
+    if HIVE in connectors:
+        result[CATALOG] = "hive"
+        if root and not _names_metastore(result):
+            result |= _local_metastore(root, result)
     return result
+
+
+def _names_metastore(conf: Mapping[str, str]) -> bool:
+    """Whether the surroundings say which metastore to use."""
+    folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR")]
+    return any(
+        name.removeprefix("spark.hadoop.").startswith(("hive.metastore.uris", "javax.jdo.option."))
+        for name in conf
+    ) or any(folder and os.path.isfile(f"{folder}/hive-site.xml") for folder in folders)
+
+
+def _local_metastore(root: str, conf: Mapping[str, str]) -> dict[str, str]:
+    """A metastore in the project's folder, for one process at a time."""
+    home = os.path.join(root, ".setpoint")
+    database = os.path.join(home, "metastore_db")
+    options = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={os.devnull}"
+    return {
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={database};"
+        "create=true",
+        "spark.sql.warehouse.dir": conf.get(
+            "spark.sql.warehouse.dir", os.path.join(root, "warehouse")
+        ),
+        JAVA_OPTIONS: options.strip(),
+    }
 
 
 def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
@@ -246,6 +284,15 @@ def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
     """Refuse a session that lacks a connector; a running session cannot take one up."""
     for name in sorted(connectors):
         if not _has_connector(spark, name):
+            if name == HIVE:
+                raise UsageError(
+                    "SP-S03",
+                    "The active Spark session has no Hive metastore.",
+                    why="The metastore says where a Parquet table's rows are, and a running "
+                    "session cannot take one up.",
+                    state=NOTHING_STARTED,
+                    next="Start the session with SparkSession.builder.enableHiveSupport().",
+                )
             raise UsageError(
                 "SP-S03",
                 f"The active Spark session has no {name} connector.",
@@ -258,6 +305,8 @@ def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
 
 
 def _has_connector(spark: SparkSession, name: str) -> bool:
+    if name == HIVE:
+        return spark.conf.get(CATALOG, "") == "hive"
     if EXTENSIONS[name] in (spark.conf.get("spark.sql.extensions", "") or ""):
         return True
     # Databricks has Delta built in and does not list it.

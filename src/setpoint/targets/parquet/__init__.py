@@ -1,0 +1,1 @@
+"""Hive-style Parquet tables in a metastore as targets: a publish moves locations."""

@@ -1,0 +1,214 @@
+"""The commit: manifests into the new folders, then one call of the metastore that points there.
+
+A metastore compares nothing before it sets a location, so everything here runs under the lock
+of the table; the caller has looked at the table under the same lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError, UnknownCommitError
+from setpoint.model.fingerprint import digest
+from setpoint.model.receipt import Receipt
+from setpoint.model.run import Run
+from setpoint.spark.failures import root_cause
+from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, newest_name
+from setpoint.targets.parquet.metastore import Metastore, Partition
+from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, units_digest
+
+if TYPE_CHECKING:
+    from setpoint.targets.parquet.content import Content
+    from setpoint.targets.parquet.stage import ParquetStage
+
+
+class Commit:
+    """One publish of one window, about to land."""
+
+    def __init__(
+        self, metastore: Metastore, files: Files, view: View | None, run: Run, receipt: Receipt
+    ) -> None:
+        self._metastore, self._files, self._view = metastore, files, view
+        self._run, self.receipt = run, receipt
+        self._looked_at: Sequence[Unit] = ()
+        if view is not None:
+            self._looked_at = view.owned([run.window])[run.window]
+        held = view.hold(self._looked_at) if view else {}
+        aside = view.aside if view else None
+        self._number = 1 + max(
+            [item.commit for item in held.values()] + [aside.commit if aside else 0]
+        )
+
+    def create(self, stage: ParquetStage) -> None:
+        """Create a partitioned table that has no rows yet."""
+        self._swap([], [], stage)
+
+    def receipt_alone(self) -> None:
+        """Renew the receipt beside rows that stay."""
+        view = self._view
+        assert view is not None
+        self.receipt = replace(self.receipt, files=view.digest(self._looked_at))
+        known = latest(view.entries(self._looked_at), self._run.pipeline.name)
+        last = known.get(self._run.window.id)
+        entry = Entry(self._number, last.changed if last else 0, self.receipt)
+        if not self._looked_at:
+            beside = view.aside.entries if view.aside else ()
+            place = f"{view.info.root}/{RECEIPTS}"
+            self._put(
+                place,
+                Manifest(self._number, carried([*beside, entry]), {}, 0, view.identity),
+            )
+            return
+        home = min(self._looked_at, key=lambda unit: unit.name)
+        held = view.hold([home])[home.location]
+        old = held.manifest
+        self._put(
+            home.location,
+            Manifest(
+                commit=self._number,
+                entries=carried([*held.entries, entry]),
+                files=held.files,
+                rows=old.rows if old and held.as_left else None,
+                table=view.identity,
+                absorbed=old.absorbed if old and held.as_left else self._number,
+                superseded=old.superseded if old else (),
+                units=view.all_units(),
+            ),
+        )
+
+    def rows(self, contents: Sequence[Content], stage: ParquetStage) -> list[str]:
+        """Publish new contents of units; gives back the folders that nobody needs any more."""
+        view, root = self._view, stage.root
+        old = {frozenset(u.spec.items()): u for u in (view.units if view else ())}
+        replaced = [old[k] for c in contents if (k := frozenset(c.spec.items())) in old]
+        after = {**old, **{frozenset(c.spec.items()): Unit(c.spec, c.folder) for c in contents}}
+        if len(contents) > 1 and not self._metastore.swaps_several():
+            raise RefusedError(
+                "SP-T03",
+                f"{self._run.label} changes {len(contents)} partitions, and this metastore moves "
+                "one at a time.",
+                why="Readers would see a half-made table, and a crash would leave one.",
+                next="Make the window one partition, or use delta(...) or iceberg(...).",
+            )
+        self.receipt = replace(
+            self.receipt,
+            files=digest(
+                *sorted(
+                    f"{c.folder.removeprefix(f'{root}/')}/{n}" for c in contents for n in c.files
+                )
+            ),
+        )
+        aside = list(view.aside.entries) if view and view.aside else []
+        done: list[str] = []
+        for content in contents:
+            before = old.get(frozenset(content.spec.items()))
+            done += self._describe(content, before, aside, units_digest(after.values()))
+        self._swap(contents, replaced, stage)
+        return done
+
+    def _describe(
+        self, content: Content, before: Unit | None, aside: Sequence[Entry], units: str
+    ) -> list[str]:
+        """Write the manifest of a new folder; gives back what was superseded long enough ago."""
+        view = self._view
+        held = view.hold([before])[before.location] if view and before else None
+        entry = Entry(self._number, self._number, self.receipt)
+        old = held.manifest if held else None
+        kept = before.location if before and f"/{RUNS}/" in before.location else ""
+        done = [place for place in (old.superseded if old else ()) if place != kept]
+        foreign = held is not None and bool(held.files) and not held.as_left
+        self._put(
+            content.folder,
+            Manifest(
+                commit=self._number,
+                entries=carried([*aside, *(held.entries if held else ()), entry]),
+                files=content.files,
+                rows=content.rows,
+                table=view.identity if view else "",
+                absorbed=self._number if foreign else (old.absorbed if old else 0),
+                superseded=(*([kept] if kept else []), *done),
+                units=units,
+            ),
+        )
+        return done
+
+    def _swap(
+        self, contents: Sequence[Content], replaced: Sequence[Unit], stage: ParquetStage
+    ) -> None:
+        """The one call by which readers see the new rows."""
+        metastore, view = self._metastore, self._view
+        if view is None:
+            whole = contents[0].folder if not stage.partition_by else stage.root
+            self._guarded(
+                lambda: metastore.create(
+                    stage.fit.schema.json(), stage.partition_by, whole, stage.root
+                )
+            )
+        elif stage.fit.added.fields:
+            # Readers see an empty column until the rows follow.
+            self._guarded(lambda: metastore.add_columns(stage.fit.added.json()))
+        if not stage.partition_by:
+            if view is not None:
+                place = contents[0].folder
+                self._guarded(lambda: metastore.move_table(place, stage.root))
+            return
+        wanted = [Partition(content.spec, content.folder) for content in contents]
+        known = [unit.spec for unit in replaced]
+        new = [item for item in wanted if item.spec not in known]
+        if new and known:
+            # Empty first, so that one call moves old and new partitions together.
+            empty = [
+                Partition(item.spec, f"{stage.root}/{RUNS}/.empty/{self.receipt.attempt}/{n}")
+                for n, item in enumerate(new)
+            ]
+            self._guarded(lambda: metastore.add(empty))
+        if known:
+            self._guarded(lambda: metastore.move(wanted))
+        elif new:
+            self._guarded(lambda: metastore.add(new))
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except SetpointError:
+            raise
+        except Exception as error:
+            if self._metastore.unanswered(error):
+                raise unseen(self._run, root_cause(error)) from error
+            raise PermanentError(
+                "SP-P01",
+                f"The metastore refused the publish of {self._run.label}: {root_cause(error)}",
+                why="Its calls are carried out as a whole or not at all.",
+                state="The window holds its old rows.",
+                next="Correct the cause, then run again; it is always safe.",
+            ) from error
+
+    def _put(self, folder: str, manifest: Manifest) -> None:
+        self._files.write(f"{folder}/{manifest.file_name}", manifest.as_text())
+
+    def forget_old_manifests(self) -> None:
+        """Remove manifests that a later one has replaced, but for the last."""
+        view = self._view
+        places = [unit.location for unit in self._looked_at]
+        places += [f"{view.info.root}/{RECEIPTS}"] if view else []
+        for place in places:
+            with suppress(Exception):
+                names = [file.name for file in self._files.listed(place)]
+                for name in newest_name(names)[2:]:
+                    self._files.drop(f"{place}/{name}")
+
+
+def unseen(run: Run, cause: str) -> UnknownCommitError:
+    """The call was sent and its answer was not seen."""
+    return UnknownCommitError(
+        "SP-P02",
+        f"It is not known whether the publish of {run.label} landed: {cause}",
+        why="A lost answer is neither success nor failure.",
+        state="The window holds either its old rows or the new ones, never a mixture.",
+        next="Run the same window again; it is always safe. To settle the record only: "
+        "setpoint recover",
+    )

@@ -1,0 +1,295 @@
+"""The new content of units: from a stage as it lies, or computed from what is there and a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import RefusedError
+from setpoint.model.ports import Staged
+from setpoint.model.run import Run
+from setpoint.model.write import InsertNew, Merge
+from setpoint.spark import stage as spark_stage
+from setpoint.spark import tombstones
+from setpoint.spark.audits import sample
+from setpoint.spark.batch import DELETED
+from setpoint.spark.contents import quoted
+from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
+from setpoint.targets.parquet.metastore import Spec
+from setpoint.targets.parquet.stage import (
+    ROWS,
+    ParquetStage,
+    read_back,
+    refuse_if_rows_differ,
+    spec_of,
+)
+from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.view import NULL, Unit, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Content:
+    """What one unit is to hold: a folder with these files, which may be empty."""
+
+    spec: Spec
+    folder: str
+    files: dict[str, int]
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """The new contents of the units that change; none when the rows are there already."""
+
+    contents: tuple[Content, ...]
+    notes: tuple[str, ...] = ()
+
+
+def staged_as_read(view: View | None, run: Run, staged: Staged, files: Files) -> Change:
+    """The stage itself; units of the window that it does not fill become empty."""
+    stage: ParquetStage = staged.handle
+    constant: Spec = {}
+    if stage.only_value is not None and stage.scope.rule is not None:
+        constant = {stage.scope.rule.column: stage.only_value}
+    found = _contents(files, stage.folder, stage.in_folders, constant, staged.rows, run)
+    old = view.owned([run.window])[run.window] if view else []
+    return Change(_in_units(found, old, stage))
+
+
+def computed(
+    session: SparkSession,
+    view: View | None,
+    stored: DataFrame | None,
+    run: Run,
+    staged: Staged,
+    files: Files,
+    turn: int,
+    dead: Sequence[str],
+) -> Change:
+    """Read what is there, apply the batch, write the units that change beside the old ones."""
+    stage: ParquetStage = staged.handle
+    folder = f"{stage.root}/{staged.location}/{ROWS}{turn}"
+    batch = read_back(session, staged)
+    notes: tuple[str, ...] = ()
+    if isinstance(run.pipeline.write, (Merge, InsertNew)):
+        kept, new, notes, changes = _by_key(
+            session, stored, batch, run, stage, dead, f"{folder}-changes"
+        )
+        if changes is None:
+            return Change((), notes)
+        affected = _partitions(changes, stage) if view else []
+        units = [u for u in view.units if _canonical(u.spec, stage) in affected] if view else []
+        if kept is not None and stage.partition_by:
+            kept = kept.where(_in_partitions(units, stage))
+    else:
+        units = view.owned([run.window])[run.window] if view else []
+        kept, new = stored, batch
+        if kept is not None:
+            rule = stage.scope.rule
+            if view is not None and view.by_partition and rule is not None:
+                kept = kept.where(rule.predicate(run.window))
+            kept = kept.where(spark_stage.is_not_true(stage.scope.condition(run.window) or "true"))
+    rows = new if kept is None else kept.unionByName(new, allowMissingColumns=True)
+    rows = rows.select(*(F.col(quoted(name)) for name in stage.fit.columns))
+    parts = list(stage.partition_by)
+    observed = spark_stage.write_parquet(rows, folder, counts={}, partition_by=parts)
+    found = _contents(files, folder, parts, {}, observed.rows, run)
+    return Change(_in_units(found, units, stage, folder), notes)
+
+
+def _by_key(
+    session: SparkSession,
+    stored: DataFrame | None,
+    batch: DataFrame,
+    run: Run,
+    stage: ParquetStage,
+    dead: Sequence[str],
+    place: str,
+) -> tuple[DataFrame | None, DataFrame, tuple[str, ...], DataFrame | None]:
+    """What stays of the stored rows, what is new, notes, and all rows that come or go."""
+    write = run.pipeline.write
+    assert isinstance(write, (Merge, InsertNew))
+    same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
+    notes: tuple[str, ...] = ()
+    if isinstance(write, InsertNew):
+        if stored is not None:
+            notes = _refuse_contradictions(batch, stored, same, write, run, stage)
+        wins = batch if stored is None else _without(batch, stored, same)
+    else:
+        alive = tombstones.without_removed(batch, write, dead)
+        wins = alive if stored is None else _that_win(alive, stored, same, write, stage)
+    # Written, not computed twice: the look and the rewrite must see the same rows.
+    seen = spark_stage.write_parquet(wins, place, counts={})
+    wins = session.read.schema(wins.schema).option("globPaths", "false").parquet(place)
+    new = wins.where(~F.col(DELETED)).drop(DELETED) if DELETED in wins.columns else wins
+    if stored is None:
+        return None, new, notes, new
+    replaced = _with(stored, wins, same)
+    kept = _without(stored, wins, same)
+    changed = seen.rows > 0
+    if isinstance(write, Merge) and write.when_missing == "delete":
+        missing = _without(stored, batch, same)
+        changed = changed or bool(missing.limit(1).count())
+        replaced = replaced.unionByName(missing)
+        kept = _with(kept, batch, same)
+    changes = new.unionByName(replaced, allowMissingColumns=True) if changed else None
+    return kept, new, notes, changes
+
+
+def _that_win(
+    batch: DataFrame, stored: DataFrame, same: str, write: Merge, stage: ParquetStage
+) -> DataFrame:
+    """The rows that are greater than every stored row under their key."""
+    schema = _shared(stage)
+    removed = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
+    wins = wins_sql(write.sequence, schema, "s", "t", removed)
+    if stage.fit.added.fields:
+        # A stored row has nothing in the new columns: with the same sequence it is the older one.
+        wins = f"({wins} OR NOT {wins_sql(write.sequence, schema, 't', 's')})"
+    found = _without(batch, stored, f"{same} AND NOT {wins}")
+    if not removed:
+        return found
+    gone = _with(found.where(F.col(DELETED)), stored, same)
+    return found.where(~F.col(DELETED)).unionByName(gone)
+
+
+def _refuse_contradictions(
+    batch: DataFrame,
+    stored: DataFrame,
+    same: str,
+    write: InsertNew,
+    run: Run,
+    stage: ParquetStage,
+) -> tuple[str, ...]:
+    """Events that are stored with other content: refused, or reported when they are kept."""
+    schema = _shared(stage)
+    differs = f"{same} AND {order_sql(schema, 's')} <> {order_sql(schema, 't')}"
+    others = _with(batch, stored, differs)
+    count = others.count()
+    if not count:
+        return ()
+    if write.conflicts == "keep":
+        return (
+            f"{count:,} rows have a key that is stored with other content; the stored are kept",
+        )
+    raise RefusedError(
+        "SP-O07",
+        f"{count:,} rows of {run.label} have a key ({', '.join(write.keys)}) that is stored with "
+        f"other content. For example: {sample(others)[0]}.",
+        why="An event never changes, so one of the two rows is wrong and nothing says which.",
+        next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
+        "the stored rows and report the others.",
+    )
+
+
+def _shared(stage: ParquetStage) -> T.StructType:
+    """The columns that the stored rows have too."""
+    added = set(stage.fit.added.fieldNames())
+    return T.StructType([field for field in stage.fit.schema.fields if field.name not in added])
+
+
+def _with(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:
+    return rows.alias("s").join(others.alias("t"), F.expr(condition), "left_semi")
+
+
+def _without(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:
+    return rows.alias("s").join(others.alias("t"), F.expr(condition), "left_anti")
+
+
+def _partitions(rows: DataFrame, stage: ParquetStage) -> list[tuple[str, ...]]:
+    """The partitions in which some rows lie, as the metastore spells their values."""
+    texts = [
+        F.coalesce(F.col(quoted(name)).cast("string"), F.lit(NULL)).alias(f"v{position}")
+        for position, name in enumerate(stage.partition_by)
+    ]
+    if not texts:
+        return [()]
+    return [tuple(row) for row in rows.select(*texts).distinct().collect()]
+
+
+def _in_partitions(units: Sequence[Unit], stage: ParquetStage) -> Column:
+    """The condition that a stored row lies in one of the units."""
+
+    def one(unit: Unit) -> Column:
+        values = [
+            F.col(quoted(name)).eqNullSafe(
+                F.lit(None if unit.spec[name] == NULL else unit.spec[name]).cast(
+                    stage.schema[name].dataType
+                )
+            )
+            for name in stage.partition_by
+        ]
+        return reduce(and_, values)
+
+    return reduce(or_, (one(unit) for unit in units), F.lit(False))
+
+
+def _canonical(spec: Spec, stage: ParquetStage) -> tuple[str, ...]:
+    """A partition's values in one spelling: for a whole number 05 and 5 are the same."""
+    values = []
+    for name in stage.partition_by:
+        text = spec[name]
+        whole = isinstance(stage.schema[name].dataType, T.IntegralType)
+        values.append(str(int(text)) if whole and text != NULL else text)
+    return tuple(values)
+
+
+def _contents(
+    files: Files,
+    folder: str,
+    in_folders: Sequence[str],
+    constant: Spec,
+    rows: int,
+    run: Run,
+) -> list[Content]:
+    """What a job has written, unit by unit; a window that is one unit has it even if empty."""
+    found: dict[str, dict[str, int]] = {} if in_folders else {"": {}}
+    for file in files.listed(folder):
+        inner, _, name = file.name.rpartition("/")
+        if not name.startswith(("_", ".")):
+            found.setdefault(inner, {})[name] = file.size
+    contents = []
+    for inner, listed in found.items():
+        place = f"{folder}/{inner}" if inner else folder
+        spec = {**constant, **spec_of(inner)} if inner else dict(constant)
+        contents.append(Content(spec, place, listed, count_rows(place, listed)))
+    counts = [content.rows for content in contents]
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        refuse_if_rows_differ(run.label, rows, sum(known))
+    elif len(contents) == 1:
+        return [replace(contents[0], rows=rows)]
+    return contents
+
+
+def count_rows(folder: str, names: Iterable[str]) -> int | None:
+    """The rows in some files by their footers; None where that would need a job."""
+    if "://" in folder:
+        return None
+    import pyarrow.parquet as parquet
+
+    return sum(int(parquet.read_metadata(f"{folder}/{name}").num_rows) for name in names)
+
+
+def _in_units(
+    found: Sequence[Content], old: Sequence[Unit], stage: ParquetStage, folder: str = ""
+) -> tuple[Content, ...]:
+    """The contents under the names that their units have; other units become empty."""
+    names: dict[tuple[str, ...], Spec] = {}
+    for unit in old:
+        names.setdefault(_canonical(unit.spec, stage), unit.spec)
+    renamed = [replace(c, spec=names.get(_canonical(c.spec, stage), c.spec)) for c in found]
+    filled = [content.spec for content in renamed]
+    empty = [unit.spec for unit in old if unit.spec not in filled]
+    place = folder or stage.folder
+    emptied = [Content(spec, f"{place}-none/{n}", {}, 0) for n, spec in enumerate(empty)]
+    return (*renamed, *emptied)

@@ -1,0 +1,245 @@
+"""Staging: rows as files in a folder of the attempt, below the table's root.
+
+A window that owns its partitions, or the table, is staged as it will be read: publishing moves
+a location and copies nothing. Patterns that look at the rows which are there stage their batch,
+from which the new content is computed when it is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.model import tombstones
+from setpoint.model.audit import Audit, rides_along
+from setpoint.model.ports import Staged
+from setpoint.model.run import Run
+from setpoint.model.scope import Scope
+from setpoint.model.write import InsertNew, Merge, Overwrite
+from setpoint.spark import audits as spark_audits
+from setpoint.spark import stage as spark_stage
+from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.contents import quoted
+from setpoint.spark.failures import explain
+from setpoint.targets.parquet.schema import Fit
+from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.view import RUNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS, BATCH = "rows", "batch"
+_OUTSIDE, _NAMELESS = "outside the window", "no text for the partition"
+
+
+@dataclass(frozen=True)
+class ParquetStage:
+    """Our side of a stage: `folder` holds the rows; `direct` means as they will be read."""
+
+    fit: Fit
+    scope: Scope
+    root: str
+    folder: str
+    direct: bool
+    only_value: str | None
+    partition_by: tuple[str, ...]
+    schema: T.StructType
+    tombstones: str = ""
+
+    @property
+    def in_folders(self) -> list[str]:
+        """The partition columns that are in the names of the staged folders."""
+        rule = self.scope.rule
+        named = rule.column if rule and self.only_value else None
+        return [name for name in self.partition_by if name != named]
+
+
+def location(run: Run, attempt: str) -> str:
+    """The attempt's folder, relative to the table's root."""
+    return f"{RUNS}/{run.pipeline.name}/{run.window.slug}/{attempt}"
+
+
+def write(
+    frame: DataFrame,
+    run: Run,
+    attempt: str,
+    audits: Sequence[Audit],
+    *,
+    files: Files,
+    root: str,
+    fit: Fit,
+    scope: Scope,
+    partition_by: tuple[str, ...],
+    direct: bool,
+) -> Staged:
+    """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
+    frame = frame.select(*(F.col(quoted(name)) for name in fit.columns))
+    schema, window = frame.schema, run.window
+    place = location(run, attempt)
+    rule = scope.rule
+    owns = direct and rule is not None and rule.column in partition_by
+    only_value = rule.only_value(window) if owns and rule else None
+    condition = scope.condition(window)
+    row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
+    batch = None
+    if isinstance(run.pipeline.write, (Merge, InsertNew)):
+        batch = Batch(frame, run.pipeline.write, run)
+        frame = batch.frame
+    removes = DELETED in frame.columns
+    stays = ~F.col(DELETED) if removes else F.lit(True)
+    texts = [n for n in partition_by if isinstance(schema[n].dataType, T.StringType)]
+    counts = {_OUTSIDE: spark_stage.is_not_true(condition)} if condition is not None else {}
+    counts |= {f"{_NAMELESS} {n}": (F.col(quoted(n)) == "") & stays for n in texts}
+    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
+    counts |= {
+        f"audit {n}": spark_audits.violation(audit, schema) & stays
+        for n, audit in row_level.items()
+    }
+    counts |= {flag: F.col(flag) for flag in (TIED, DELETED) if flag in frame.columns}
+    stage = ParquetStage(
+        fit=fit,
+        scope=scope,
+        root=root,
+        folder=f"{root}/{place}/{ROWS if direct else BATCH}",
+        direct=direct,
+        only_value=only_value,
+        partition_by=partition_by,
+        schema=schema.add(DELETED, T.BooleanType()) if removes else schema,
+        tombstones=tombstones.folder_of(attempt) if removes else "",
+    )
+    try:
+        observed = spark_stage.write_parquet(
+            frame,
+            stage.folder,
+            counts=counts,
+            partition_by=stage.in_folders if direct else [],
+            leave_out=[rule.column] if only_value and rule else [],
+            only_counted=[TIED] if batch else [],
+        )
+    except Exception as error:
+        _forget(files, f"{root}/{place}")
+        raise explain(error, f"staging {run.label}") from error
+    try:
+        if batch is not None:
+            batch.refuse_nulls()
+            batch.refuse_contradictions(observed.counts[TIED])
+        _refuse_unfit(frame, run, fit, condition, texts, observed)
+    except SetpointError:
+        _forget(files, f"{root}/{place}")
+        raise
+    return Staged(
+        location=place,
+        attempt=attempt,
+        rows=observed.rows,
+        contents=observed.contents,
+        files=None,
+        violations={n: observed.counts[f"audit {n}"] for n in row_level},
+        changes_schema=bool(fit.added.fields),
+        handle=stage,
+        deletes=observed.counts.get(DELETED, 0),
+        quarantined=batch.quarantined() if batch else 0,
+        notes=batch.notes(observed.rows, observed.counts[TIED]) if batch else (),
+    )
+
+
+def read_back(session: SparkSession, staged: Staged) -> DataFrame:
+    """The staged rows as a frame, with the flag of a removed key where the write removes any."""
+    stage: ParquetStage = staged.handle
+    if not staged.rows:
+        return session.createDataFrame([], stage.schema)
+    column = stage.scope.rule.column if stage.scope.rule and stage.only_value else None
+    stored = T.StructType([field for field in stage.schema.fields if field.name != column])
+    frame = session.read.schema(stored).option("globPaths", "false").parquet(stage.folder)
+    if column is not None:
+        value = F.lit(stage.only_value).cast(stage.schema[column].dataType)
+        frame = frame.withColumn(column, value)
+    return frame.select(*(F.col(quoted(name)) for name in stage.schema.fieldNames()))
+
+
+def rows_to_keep(session: SparkSession, staged: Staged) -> DataFrame:
+    """The staged rows that readers will see: what the audits are about."""
+    frame = read_back(session, staged)
+    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
+
+
+def spec_of(folders: str) -> dict[str, str]:
+    """Partition values from Spark's folder names, as the metastore spells them."""
+    values = {}
+    for part in folders.split("/"):
+        name, _, value = part.partition("=")
+        values[unquote(name)] = unquote(value)
+    return values
+
+
+def _forget(files: Files, folder: str) -> None:
+    """Clear a refused stage away; what cannot be removed now is a matter for recover."""
+    with suppress(OSError, SetpointError):
+        files.drop(folder)
+
+
+def refuse_if_rows_differ(label: str, counted: int, stored: int | None) -> None:
+    """Compare what the job counted with what the files say."""
+    if stored is not None and stored != counted:
+        raise PermanentError(
+            "SP-P04",
+            f"The job of {label} counted {counted:,} rows, but its files hold {stored:,}.",
+            why="A task may have run twice, or files may have been removed meanwhile.",
+            state="The target is unchanged; the stage is kept.",
+            next="Run again; it is always safe. If it happens twice, look for something that "
+            "cleans up below the table's folder.",
+        )
+
+
+def _refuse_unfit(
+    frame: DataFrame,
+    run: Run,
+    fit: Fit,
+    condition: str | None,
+    texts: Sequence[str],
+    observed: spark_stage.Observed,
+) -> None:
+    rows = observed.rows
+    if condition is not None and (count := observed.counts[_OUTSIDE]):
+        strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
+        window = isinstance(run.pipeline.write, Overwrite)
+        raise RefusedError(
+            "SP-O02",
+            f"{count:,} of {rows:,} rows of {run.label} lie outside "
+            f"{'the window' if window else 'the rows that the write replaces'}: {condition} does "
+            f"not hold.{f' For example: {strays[0]}.' if strays else ''}",
+            why="Publishing them would change another window's slice."
+            if window
+            else "The next run would not replace them, so they would be there twice.",
+            state="The target is unchanged; the stage was dropped.",
+            next="Clip the result to the window; for a day pipeline "
+            f"{run.pipeline.target.slice_column} = window.date."
+            if window
+            else "Return only rows for which the condition holds, or correct it.",
+        )
+    for name in texts:
+        if count := observed.counts[f"{_NAMELESS} {name}"]:
+            raise RefusedError(
+                "SP-O05",
+                f"The partition column {name} is an empty text in {count:,} of {rows:,} rows of "
+                f"{run.label}.",
+                why="Hive has one name for an empty text and for null, so it would come back as "
+                "null.",
+                state="The target is unchanged; the stage was dropped.",
+                next="Write another text, or null.",
+            )
+    for name in fit.required:
+        if count := observed.counts[f"null {name}"]:
+            raise RefusedError(
+                "SP-O04",
+                f"{name} is null in {count:,} of {rows:,} rows of {run.label}, but the target "
+                "says NOT NULL.",
+                state="The target is unchanged; the stage was dropped.",
+                next="Correct the pipeline, then run again.",
+            )

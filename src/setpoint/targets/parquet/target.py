@@ -1,0 +1,476 @@
+"""A Hive-style Parquet table as the target of one pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import (
+    NOTHING_STARTED,
+    PermanentError,
+    RefusedError,
+    SetpointError,
+    TransientError,
+    UsageError,
+)
+from setpoint.model import tombstones
+from setpoint.model.audit import Audit, AuditResult
+from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+from setpoint.model.scope import Scope
+from setpoint.model.slice import SliceRule
+from setpoint.model.table import Parquet
+from setpoint.model.window import Window
+from setpoint.model.write import KEYED, Merge, Overwrite, Replace
+from setpoint.targets.parquet import leftovers
+from setpoint.targets.parquet.manifest import latest
+from setpoint.targets.parquet.metastore import Metastore
+from setpoint.targets.parquet.storage import Files, files_at
+from setpoint.targets.parquet.view import FOLDER, RUNS, Unit, View, slice_column, table_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from setpoint.targets.parquet.content import Change
+
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+_TURNS = 20
+_OPEN_TURNS = 3
+
+
+class ParquetTarget:
+    """The target port for Parquet tables; the metastore is asked through the session."""
+
+    def __init__(
+        self, pipeline: Pipeline, table: Parquet, session: Callable[[], SparkSession]
+    ) -> None:
+        self._pipeline, self._spec, self._session = pipeline, table, session
+        self._staging_below: str | None = None
+        self._database, self._table = _parts(table.table)
+
+    @property
+    def uri(self) -> str:
+        return f"parquet:{self._database}.{self._table}"
+
+    def connectors(self) -> frozenset[str]:
+        return frozenset({"hive"})
+
+    def mechanism(self) -> str:
+        view = self._view()
+        partitioned = bool(self._partition_columns(view))
+        what = "partitions" if partitioned else "table"
+        if self._is_direct(view):
+            done = f"the location of the {what} is set to the staged folder"
+        else:
+            done = f"the {what} is rewritten beside itself, then its location is set"
+        return f"{done}, under a lock of the table"
+
+    def table_id(self) -> str | None:
+        view = self._view()
+        return view.identity if view else None
+
+    def published_windows(self) -> Sequence[str]:
+        view = self._view()
+        return sorted(latest(view.entries(view.units), self._pipeline.name)) if view else ()
+
+    def check_definition(self) -> None:
+        """Compare the definition with the existing table: columns, grain, partitioning."""
+        view = self._view()
+        if view is None:
+            return
+        stated, there = self._spec.partition_by, view.info.partition_columns
+        if stated != there:
+            raise RefusedError(
+                "SP-T02",
+                f"{self._pipeline.name} says partition_by={stated}, but {self.uri} is partitioned "
+                f"by {there}.",
+                why="The window would own other rows than the pipeline says.",
+                next="Correct partition_by.",
+            )
+        _ = view.rule
+
+    def inspect(
+        self, windows: Sequence[Window], recall: Recall | None = None
+    ) -> Mapping[Window, SliceState]:
+        view = self._view()
+        if view is None:
+            return {window: SliceState(0, None, None) for window in windows}
+        return view.states(windows, recall(view.identity) if recall else {})
+
+    def location(self, run: Run, attempt: str) -> str:
+        return f"{RUNS}/{run.pipeline.name}/{run.window.slug}/{attempt}"
+
+    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+        from setpoint.spark.audits import check_columns
+        from setpoint.targets.parquet import schema, stage
+
+        view = self._view()
+        root = self._staging_below = self._root(view)
+        if view is None:
+            self._refuse_foreign_files(root)
+        partition_by = self._partition_columns(view)
+        fit = schema.fit(
+            frame.schema,
+            view.info.schema if view else None,
+            partition_by=partition_by,
+            needed=self._needed_columns(),
+            evolve=self._spec.evolve,
+            label=run.label,
+        )
+        check_columns(audits, frame.schema, run.label)
+        staged = stage.write(
+            frame,
+            run,
+            attempt,
+            audits,
+            files=self._files(root),
+            root=root,
+            fit=fit,
+            scope=view.scope if view else self._scope(frame),
+            partition_by=partition_by,
+            direct=self._is_direct(view),
+        )
+        if staged.deletes:
+            self._keep_tombstones(frame.sparkSession, staged)
+        return staged
+
+    def audit(
+        self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
+    ) -> list[AuditResult]:
+        from setpoint.spark.audits import set_level
+        from setpoint.targets.parquet.stage import rows_to_keep
+
+        rule = staged.handle.scope.rule
+        constant = [rule.column] if rule and staged.handle.only_value else []
+        rows = staged.rows - staged.deletes
+        return set_level(
+            audits, rows_to_keep(session, staged), rows=rows, constant_columns=constant
+        )
+
+    def sample(
+        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+    ) -> tuple[dict[str, Any], ...]:
+        from setpoint.spark.audits import sample, violation
+        from setpoint.targets.parquet.stage import rows_to_keep
+
+        frame = rows_to_keep(session, staged)
+        return sample(frame.where(violation(audit, frame.schema)))
+
+    def publish(
+        self,
+        session: SparkSession,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged | None,
+        expected: SliceState,
+    ) -> Published:
+        root = staged.handle.root if staged else self._root(self._view())
+        files = self._files(root)
+        for turn in range(_TURNS):
+            before, change = self._view(), None
+            if staged is not None and turn < _OPEN_TURNS:
+                self._refuse_if_fenced(before, run.window, expected, staged)
+                change = self._change(session, before, run, staged, files, turn)
+            with files.locked(f"{root}/{FOLDER}/lock", receipt.attempt):
+                view = self._view()
+                self._refuse_if_fenced(view, run.window, expected, staged)
+                if staged is not None:
+                    if change is None:
+                        change = self._change(session, view, run, staged, files, turn)
+                    elif not staged.handle.direct and _seen(before) != _seen(view):
+                        continue  # somebody published meanwhile: compute it on what is there now
+                return self._commit(view, run, receipt, staged, change, files)
+        raise TransientError(
+            "SP-P01",
+            f"The publish of {run.label} lost {_TURNS} races against other writers of the table.",
+            next="Run again when the table is less busy; it is always safe.",
+        )
+
+    def landed(self, window: str, attempt: str) -> Published | None:
+        view = self._view()
+        if view is None:
+            return None
+        for entry in view.entries(view.units):
+            if entry.receipt.attempt == attempt and entry.receipt.window == window:
+                return Published(entry.receipt, entry.commit, view.identity)
+        return None
+
+    def has_stage(self, location: str) -> bool:
+        root = self._staging_below or self._root(self._view())
+        return bool(self._files(root).listed(f"{root}/{location}"))
+
+    def drop_stage(self, location: str) -> None:
+        view = self._view()
+        root = self._root(view)
+        place = f"{root}/{location}"
+        if view and any(f"{unit.location}/".startswith(f"{place}/") for unit in view.units):
+            raise PermanentError(
+                "SP-P04",
+                f"The stage {location} holds live rows of {self.uri}.",
+                why="Removing it would lose published rows.",
+                state="Nothing was removed.",
+                next="Please report this with the output of: setpoint show",
+            )
+        self._drop(root, place)
+        attempt = location.rsplit("/", 1)[-1]
+        if tombstones.folder_of(attempt) not in (view.tombstones() if view else ()):
+            self._drop(root, f"{root}/{tombstones.folder_of(attempt)}")
+
+    def tidy_stage(self, staged: Staged) -> None:
+        """Remove the batch, and contents that were computed in vain."""
+        view = self._view()
+        root, place = staged.handle.root, f"{staged.handle.root}/{staged.location}"
+        live = [unit.location for unit in view.units] if view else []
+        if not any(f"{location}/".startswith(f"{place}/") for location in live):
+            self.drop_stage(staged.location)
+            return
+        files = self._files(root)
+        for name in sorted({file.name.split("/")[0] for file in files.listed(place)}):
+            folder = f"{place}/{name}"
+            if not any(f"{location}/".startswith(f"{folder}/") for location in live):
+                self._drop(root, folder)
+
+    def leftovers(self) -> Sequence[Leftover]:
+        view = self._view()
+        root = self._root(view)
+        in_use: list[str] = []
+        if view is not None:
+            in_use = [unit.location for unit in view.units]
+            for held in view.hold(view.units).values():
+                in_use += held.manifest.superseded if held.manifest else ()
+        return leftovers.find(self._files(root), root, in_use)
+
+    def _change(
+        self,
+        session: SparkSession,
+        view: View | None,
+        run: Run,
+        staged: Staged,
+        files: Files,
+        turn: int,
+    ) -> Change:
+        from setpoint.spark.failures import explain
+        from setpoint.targets.parquet import content
+
+        if staged.handle.direct:
+            return content.staged_as_read(view, run, staged, files)
+        stored, dead = None, tuple[str, ...]()
+        try:
+            if view is not None:
+                metastore = self._metastore()
+                metastore.refresh()
+                stored = session.table(metastore.name)
+                dead = view.tombstones()
+            places = [f"{staged.handle.root}/{place}" for place in dead]
+            return content.computed(session, view, stored, run, staged, files, turn, places)
+        except SetpointError:
+            raise
+        except Exception as error:
+            raise explain(error, f"computing the new rows of {run.label}") from error
+
+    def _commit(
+        self,
+        view: View | None,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged | None,
+        change: Change | None,
+        files: Files,
+    ) -> Published:
+        from setpoint.targets.parquet.commit import Commit, unseen
+
+        named = (*(view.tombstones() if view else ()),)
+        if staged is not None and staged.deletes:
+            named = (*named, staged.handle.tombstones)
+        receipt = replace(receipt, tombstones=named)
+        metastore = self._metastore()
+        commit = Commit(metastore, files, view, run, receipt)
+        done: list[str] = []
+        if staged is not None and change is not None and change.contents:
+            done = commit.rows(change.contents, staged.handle)
+        else:
+            if view is None and staged is not None:
+                commit.create(staged.handle)
+                commit = Commit(metastore, files, self._view(), run, receipt)
+            commit.receipt_alone()
+        try:
+            metastore.refresh()
+            now = self._view()
+        except Exception as error:
+            raise unseen(run, str(error)) from error
+        published = self._confirmed(run, commit.receipt, now)
+        for place in done:
+            with suppress(OSError, SetpointError):
+                files.drop(place)
+        commit.forget_old_manifests()
+        return replace(published, notes=change.notes if change else ())
+
+    def _confirmed(self, run: Run, receipt: Receipt, view: View | None) -> Published:
+        """Read the target's own word that the receipt landed."""
+        if view is not None:
+            units = view.owned([run.window])[run.window]
+            entry = latest(view.entries(units), self._pipeline.name).get(run.window.id)
+            if entry is not None and entry.receipt.attempt == receipt.attempt:
+                return Published(entry.receipt, entry.commit, view.identity)
+        raise PermanentError(
+            "SP-P04",
+            f"The publish of {run.label} was acknowledged, but its receipt is not in the table.",
+            why="Somebody may have moved the table or its partition in the same moment.",
+            state="It is not known what the window holds.",
+            next="Look at the table's location, then run again; it is always safe.",
+        )
+
+    def _refuse_if_fenced(
+        self, view: View | None, window: Window, expected: SliceState, staged: Staged | None
+    ) -> None:
+        if view is None:
+            if expected.generation or staged is None:
+                raise Fenced(SliceState(0, None, None))
+            return
+        state = view.states([window], {})[window]
+        newer = state.newest != expected.newest and (
+            newest_of([state.newest, expected.newest], self._pipeline) == state.newest
+        )
+        if (
+            state.generation != expected.generation
+            or (self._pipeline.newest_counts and newer)
+            or not (staged or state.untouched)
+        ):
+            raise Fenced(state)
+        if staged is not None:
+            self._refuse_if_moved_away(view, staged)
+
+    def _refuse_if_moved_away(self, view: View, staged: Staged) -> None:
+        """The table may be another one than the stage was fitted to."""
+        import json
+
+        from pyspark.sql import types as T
+
+        stage = staged.handle
+        now = T.StructType.fromJson(json.loads(view.info.schema)).fieldNames()
+        fitted = [n for n in stage.fit.columns if n not in stage.fit.added.fieldNames()]
+        if (
+            set(now) != set(fitted)
+            or view.info.root != stage.root
+            or view.info.partition_columns != stage.partition_by
+        ):
+            raise TransientError(
+                "SP-P01",
+                f"The table {self.uri} changed its columns or its place while rows were staged.",
+                why="The staged files were made for the table as it was.",
+                next="Run again; the new attempt looks at the table as it is.",
+            )
+
+    def _view(self) -> View | None:
+        metastore = self._metastore()
+        info = metastore.table()
+        if info is None:
+            return None
+        identity = table_id(self._database, self._table, info)
+        if info.partition_columns:
+            units = [Unit(item.spec, item.location) for item in metastore.partitions()]
+        else:
+            units = [Unit({}, info.location)]
+        return View(self._pipeline, info, identity, units, self._files(info.root))
+
+    def _metastore(self) -> Metastore:
+        return Metastore(self._session(), self._database, self._table)
+
+    def _files(self, root: str) -> Files:
+        return files_at(root, self._session)
+
+    def _root(self, view: View | None) -> str:
+        return view.info.root if view else self._metastore().default_location()
+
+    def _drop(self, root: str, place: str) -> None:
+        try:
+            self._files(root).drop(place)
+        except OSError as error:
+            raise TransientError(
+                "SP-T01", f"{place} could not be removed: {error}", next="See: setpoint recover"
+            ) from error
+
+    def _partition_columns(self, view: View | None) -> tuple[str, ...]:
+        return view.info.partition_columns if view else self._spec.partition_by
+
+    def _is_direct(self, view: View | None) -> bool:
+        """Whether what is staged becomes visible as it is."""
+        write = self._pipeline.write
+        if isinstance(write, Overwrite):
+            return slice_column(self._pipeline) in self._partition_columns(view)
+        return isinstance(write, Replace)
+
+    def _scope(self, frame: DataFrame) -> Scope:
+        column, pipeline = slice_column(self._pipeline), self._pipeline
+        if column is None:
+            return Scope(pipeline.write)
+        kind = frame.schema[column].dataType.typeName()
+        return Scope(pipeline.write, SliceRule.of(column, kind, pipeline.every, pipeline.timezone))
+
+    def _needed_columns(self) -> dict[str, str]:
+        """The columns that the definition asks for, with what each is for."""
+        write = self._pipeline.write
+        needed = {name: "a partition column" for name in self._spec.partition_by}
+        if column := slice_column(self._pipeline):
+            needed[column] = "the column that says which window a row belongs to"
+        if isinstance(write, KEYED):
+            needed |= {name: "a part of the key" for name in write.keys}
+        if isinstance(write, Merge):
+            needed |= {name: "a part of sequence_by" for name in write.sequence}
+        return needed
+
+    def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
+        from setpoint.spark.failures import explain
+        from setpoint.spark.tombstones import write as keep
+        from setpoint.targets.parquet.stage import read_back
+
+        write = self._pipeline.write
+        assert isinstance(write, Merge)
+        path = f"{staged.handle.root}/{staged.handle.tombstones}"
+        try:
+            keep(read_back(session, staged), write, path)
+        except Exception as error:
+            raise explain(error, "keeping the removed keys") from error
+
+    def _refuse_foreign_files(self, root: str) -> None:
+        found = [f.name for f in self._files(root).listed(root) if not f.name.startswith("_")]
+        if found:
+            raise RefusedError(
+                "SP-T02",
+                f"{root} holds files, but the metastore has no table {self.uri} (for example "
+                f"{found[0]!r:.80}).",
+                why="A table created there would hide them or mix with them.",
+                next="Move the files away, or create the table over them first.",
+            )
+
+
+def _seen(view: View | None) -> object:
+    """What a new content was computed from; it counts only while this stays the same."""
+    if view is None:
+        return None
+    held = view.hold(view.units)
+    return view.info.schema, [
+        (unit.name, unit.location, held[unit.location].commit, dict(held[unit.location].modified))
+        for unit in view.units
+    ]
+
+
+def _parts(name: str) -> tuple[str, str]:
+    parts = name.split(".")
+    if len(parts) == 3 and parts[0] == "spark_catalog":
+        parts = parts[1:]
+    if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise UsageError(
+            "SP-T02",
+            f"{name!r:.120} is not the name of a table in a metastore.",
+            why="A metastore takes letters, digits and '_' in the names of databases and tables.",
+            state=NOTHING_STARTED,
+            next='Write parquet(table="database.table").',
+        )
+    database, table = parts if len(parts) == 2 else ("default", parts[0])
+    return database.lower(), table.lower()

@@ -1,0 +1,263 @@
+"""One look at a table: its units, the manifests in them, and what they say about windows.
+
+A unit is what has a location of its own: a partition, or the table if it is not partitioned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+from setpoint.errors import RefusedError
+from setpoint.model import tombstones
+from setpoint.model.fingerprint import digest
+from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.scope import Scope
+from setpoint.model.slice import SliceRule, typed
+from setpoint.model.window import Window
+from setpoint.model.write import DeleteInsert, Overwrite, Replace
+from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
+from setpoint.targets.parquet.metastore import Spec, TableInfo
+from setpoint.targets.parquet.storage import Files
+
+FOLDER = "_setpoint"
+RUNS = f"{FOLDER}/runs"
+RECEIPTS = f"{FOLDER}/receipts"
+NULL = "__HIVE_DEFAULT_PARTITION__"
+_READERS = 16
+
+Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A partition, or the whole table (no values)."""
+
+    spec: Spec
+    location: str
+
+    @property
+    def name(self) -> str:
+        return json.dumps(dict(self.spec), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a unit's folder holds: its data files, and its manifest if we put it there."""
+
+    manifest: Manifest | None
+    files: Mapping[str, int]
+    modified: Mapping[str, int]
+
+    @property
+    def as_left(self) -> bool:
+        """Whether the folder holds exactly what its manifest says."""
+        return self.manifest is not None and dict(self.manifest.files) == dict(self.files)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return self.manifest.entries if self.manifest else ()
+
+    @property
+    def commit(self) -> int:
+        return self.manifest.commit if self.manifest else 0
+
+
+def table_id(database: str, table: str, info: TableInfo) -> str:
+    """A name for the table that another table of the same name does not have."""
+    return f"{database}.{table}@{info.created}".lower()
+
+
+def hold(files: Files, folder: str) -> Held:
+    """Look into a folder of rows."""
+    listed = files.listed(folder)
+    found = None
+    for name in newest_name([file.name for file in listed]):
+        found = Manifest.from_text(files.read(f"{folder}/{name}"))
+        if found is not None:
+            break
+    data = [file for file in listed if not _hidden(file.name)]
+    return Held(
+        found,
+        {file.name: file.size for file in data},
+        {file.name: file.modified_ms for file in data},
+    )
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith(("_", ".")) and "=" not in part for part in name.split("/"))
+
+
+class View:
+    """The table as it is now; folders are looked into when they are asked for."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        info: TableInfo,
+        identity: str,
+        units: Sequence[Unit],
+        files: Files,
+    ) -> None:
+        self.info, self.identity, self.units = info, identity, units
+        self._pipeline, self._files = pipeline, files
+        self._held: dict[str, Held] = {}
+
+    def hold(self, units: Sequence[Unit]) -> dict[str, Held]:
+        """What the units hold, by location."""
+        missing = [unit.location for unit in units if unit.location not in self._held]
+        if missing:
+            with ThreadPoolExecutor(min(_READERS, len(missing))) as readers:
+                found = readers.map(lambda place: hold(self._files, place), missing)
+                self._held.update(zip(missing, found, strict=True))
+        return {unit.location: self._held[unit.location] for unit in units}
+
+    @cached_property
+    def rule(self) -> SliceRule | None:
+        """How windows are found in the table, for patterns that go by windows."""
+        column = slice_column(self._pipeline)
+        if column is None:
+            return None
+        kinds = {f["name"]: f["type"] for f in json.loads(self.info.schema)["fields"]}
+        if column not in kinds:
+            raise RefusedError(
+                "SP-T02",
+                f"The table {self._pipeline.target.label} has no column {column}.",
+                why="It is the column that says which window a row belongs to.",
+                next="Correct partition_by or time of the pipeline's target.",
+            )
+        every, zone = self._pipeline.every, self._pipeline.timezone
+        return SliceRule.of(column, str(kinds[column]), every, zone)
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether a window owns partitions of its own."""
+        rule = self.rule
+        return rule is not None and rule.column in self.info.partition_columns
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self._pipeline.write, self.rule)
+
+    def owned(self, windows: Sequence[Window]) -> dict[Window, list[Unit]]:
+        """The units whose rows belong to each window; all of them when windows share them."""
+        rule = self.rule
+        if not self.by_partition or rule is None:
+            return {window: list(self.units) for window in windows}
+        found: dict[Window, list[Unit]] = {window: [] for window in windows}
+        owner = rule.index(windows)
+        for unit in self.units:
+            text = unit.spec.get(rule.column)
+            window = owner(typed(rule.kind, None if text == NULL else text))
+            if window is not None:
+                found[window].append(unit)
+        return found
+
+    @cached_property
+    def aside(self) -> Manifest | None:
+        """Receipts of commits that changed no rows of a table without units of their own."""
+        found = hold(self._files, f"{self.info.root}/{RECEIPTS}").manifest
+        return found if found is not None and found.table == self.identity else None
+
+    def entries(self, units: Iterable[Unit]) -> list[Entry]:
+        """All receipts that the units hold, and those that lie beside them."""
+        held = self.hold(list(units))
+        found = [entry for item in held.values() for entry in item.entries]
+        return found + list(self.aside.entries if self.aside else ())
+
+    def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
+        owned = self.owned(windows)
+        self.hold([unit for units in owned.values() for unit in units])
+        newest = ""
+        if self._pipeline.newest_counts:
+            known = latest(self.entries(self.units), self._pipeline.name)
+            newest = newest_of([*known, *(window for window, _ in remembered)], self._pipeline)
+        shared = None if self.by_partition else latest(self.entries(self.units), self._name)
+        return {window: self._state(window, owned[window], newest, shared) for window in windows}
+
+    @property
+    def _name(self) -> str:
+        return self._pipeline.name
+
+    def _state(
+        self,
+        window: Window,
+        units: Sequence[Unit],
+        newest: str,
+        shared: Mapping[str, Entry] | None,
+    ) -> SliceState:
+        found = shared if shared is not None else latest(self.entries(units), self._name)
+        entry, rows = found.get(window.id), self.rows(units)
+        if entry is None:
+            return SliceState(0, None, None, rows, newest=newest)
+        receipt = entry.receipt
+        untouched = self._untouched(entry, units)
+        return SliceState(receipt.generation, receipt, untouched, rows, entry.commit, newest)
+
+    def rows(self, units: Sequence[Unit]) -> int | None:
+        """The rows of some units; None when a manifest does not tell."""
+        counts = []
+        for item in self.hold(units).values():
+            if item.manifest is None or not item.as_left or item.manifest.rows is None:
+                return None
+            counts.append(item.manifest.rows)
+        return sum(counts)
+
+    def _untouched(self, entry: Entry, units: Sequence[Unit]) -> bool:
+        """Whether the units still hold what the receipt says."""
+        held = self.hold(units)
+        if any(not item.as_left for item in held.values() if item.files or item.manifest):
+            return False
+        if self.by_partition or isinstance(self._pipeline.write, Replace):
+            return entry.receipt.files == self.digest(units)
+        others = self._pipeline.newest_counts
+        newest = max(held.values(), key=lambda item: item.commit, default=None)
+        if newest is not None and newest.manifest and newest.manifest.units != self.all_units():
+            return False
+        return all(
+            item.manifest is not None
+            and item.manifest.absorbed <= entry.commit
+            and all(
+                other.changed <= entry.commit
+                or (other.receipt.pipeline == self._name and not others)
+                or (other.receipt.pipeline, other.receipt.window)
+                == (self._name, entry.receipt.window)
+                for other in item.entries
+            )
+            for item in held.values()
+        )
+
+    def digest(self, units: Sequence[Unit]) -> str:
+        """The digest of the data files of some units, as a receipt holds it."""
+        root = f"{self.info.root}/"
+        held = self.hold(units)
+        return digest(
+            *sorted(
+                f"{place.removeprefix(root)}/{name}"
+                for place, item in held.items()
+                for name in item.files
+            )
+        )
+
+    def all_units(self) -> str:
+        """The digest of all partitions of the table."""
+        return units_digest(self.units)
+
+    def tombstones(self) -> tuple[str, ...]:
+        """The places where this pipeline's removed keys are remembered."""
+        return tombstones.named((e.receipt for e in self.entries(self.units)), self._name)
+
+
+def units_digest(units: Iterable[Unit]) -> str:
+    return digest(*sorted(unit.name for unit in units))
+
+
+def slice_column(pipeline: Pipeline) -> str | None:
+    """The column that divides the table into windows, for patterns that go by windows."""
+    if isinstance(pipeline.write, (Overwrite, DeleteInsert)):
+        return pipeline.target.slice_column
+    return None
