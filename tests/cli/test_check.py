@@ -15,7 +15,7 @@ import pytest
 from deltalake import write_deltalake
 
 import setpoint.errors
-from setpoint.cli.check import _columns
+from setpoint.cli.check import column_names
 from setpoint.cli.main import main
 from setpoint.errors import UsageError
 
@@ -178,11 +178,11 @@ def test_a_wrong_call_is_told_in_one_line(
 )
 def test_column_names_are_read_as_written(text: str, names: tuple[str, ...]) -> None:
     """Commas separate names; between backticks a name is taken as it is."""
-    assert _columns(text) == names
+    assert column_names(text) == names
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,", ",a", "a,,b", " "])
 def test_an_empty_name_is_refused(text: str) -> None:
     """A key with a hole in it is a slip of the pen, not a column."""
     with pytest.raises(UsageError):
-        _columns(text)
+        column_names(text)

@@ -50,13 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timezone", metavar="ZONE", help="the time zone of the windows; default: UTC"
     )
     parser.add_argument(
-        "--sample", type=_count, default=5, metavar="N", help="examples per finding; default: 5"
+        "--sample",
+        type=example_count,
+        default=5,
+        metavar="N",
+        help="examples per finding; default: 5",
     )
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
     with open_project(options, output) as project:
-        existing, pipeline = _open(project, options.table)
+        existing, pipeline = open_existing(project, options.table)
         question = _question(options, pipeline)
         from setpoint.spark.engine import SparkEngine
 
@@ -66,7 +70,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     return 1 if report.findings else 0
 
 
-def _open(project: Project, name: str) -> tuple[ExistingTable, Pipeline | None]:
+def open_existing(project: Project, name: str) -> tuple[ExistingTable, Pipeline | None]:
     from setpoint.sources.existing import no_table, open_table
     from setpoint.targets.delta.storage import Storage
 
@@ -95,7 +99,7 @@ def _open(project: Project, name: str) -> tuple[ExistingTable, Pipeline | None]:
 
 
 def _question(options: argparse.Namespace, pipeline: Pipeline | None) -> Question:
-    keys = tuple(dict.fromkeys(_columns(text) for text in options.key))
+    keys = tuple(dict.fromkeys(column_names(text) for text in options.key))
     time, every, timezone = options.time, options.every, options.timezone
     if pipeline is not None:
         audits = [audit for audit in pipeline.audits if isinstance(audit, Unique)]
@@ -118,7 +122,7 @@ def _question(options: argparse.Namespace, pipeline: Pipeline | None) -> Questio
     )
 
 
-def _columns(text: str) -> tuple[str, ...]:
+def column_names(text: str) -> tuple[str, ...]:
     """Column names between commas; between backticks a name is taken as it is."""
     names: list[str] = []
     position = 0
@@ -129,7 +133,12 @@ def _columns(text: str) -> tuple[str, ...]:
         names.append((match[1] or "").replace("``", "`") if match[2] is None else match[2].strip())
         position = match.end()
     if not names or not all(names) or text.rstrip().endswith(","):
-        raise _usage(f"--key {text!r:.80} is not a list of column names")
+        raise UsageError(
+            "SP-C01",
+            f"--key {text!r:.80} is not a list of column names.",
+            state=NOTHING_STARTED,
+            next="For example: --key customer_id,order_date",
+        )
     return tuple(dict.fromkeys(names))
 
 
@@ -148,17 +157,17 @@ def _data(report: Report) -> dict[str, Any]:
 
 
 def _text(report: Report, question: Question, output: Output) -> list[str]:
-    rows = "rows not counted" if report.rows is None else _plural(report.rows, "row")
+    rows = "rows not counted" if report.rows is None else plural(report.rows, "row")
     version = "" if report.version is None else f" version {report.version}"
     parts = f"; partitioned by {report.partitioned_by}" if report.partitioned_by else ""
     kind = {"delta": "Delta", "parquet": "Parquet"}[report.kind]
-    lines = [f"{report.table}  {kind}{version}, {rows}, {_plural(report.files, 'file')}{parts}"]
+    lines = [f"{report.table}  {kind}{version}, {rows}, {plural(report.files, 'file')}{parts}"]
     for key, distinct in report.keys.items():
         lines.append(f"key       {', '.join(key)}: {distinct:,} distinct")
     if question.every is not None:
         column = f"{question.time}, " if question.time else ""
         zone = "" if question.timezone == "UTC" else f", {question.timezone}"
-        counted = f": {_plural(len(report.windows), 'window')}" if report.windows else ""
+        counted = f": {plural(len(report.windows), 'window')}" if report.windows else ""
         lines.append(f"time      {column}every {question.every}{zone}{counted}")
     lines += [f"note      {note}" for note in report.notes]
     if not report.findings:
@@ -167,7 +176,7 @@ def _text(report: Report, question: Question, output: Output) -> list[str]:
         lines += ["", f"{output.paint(finding.kind, 'red')}  {finding.message}"]
         lines += [f"  {line}" for line in _details(finding, report.windows)]
         lines.append(f"  Next: {finding.next}")
-    return [*lines, "", _plural(len(report.findings), "finding")]
+    return [*lines, "", plural(len(report.findings), "finding")]
 
 
 def _details(finding: Finding, windows: tuple[WindowCount, ...]) -> list[str]:
@@ -194,10 +203,10 @@ def _details(finding: Finding, windows: tuple[WindowCount, ...]) -> list[str]:
 def _flat(example: dict[str, Any]) -> dict[str, str]:
     """An example as one row of cells; control characters would break the line."""
     pairs = {**example.get("key", {}), **{k: v for k, v in example.items() if k != "key"}}
-    return {_cell(name): _cell(value) for name, value in pairs.items()}
+    return {cell(name): cell(value) for name, value in pairs.items()}
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -208,11 +217,11 @@ def _cell(value: Any) -> str:
             return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _plural(number: int, word: str) -> str:
+def plural(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
-def _count(text: str) -> int:
+def example_count(text: str) -> int:
     number = int(text)
     if not 0 <= number <= 1000:
         raise argparse.ArgumentTypeError("a number from 0 to 1000 is expected")

@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "show": "show a window: receipt, attempts, steps, audits",
     "recover": "settle unknown commits and list what crashed attempts left",
     "check": "look for duplicates and grain mismatch in any table",
+    "keys": "tell which columns of a table make a key, and what is wrong with one",
     "doctor": "look at this machine and project: Java, Spark, jars, ledger",
     "demo": "watch a retry double the rows, and not double them",
 }
