@@ -282,6 +282,13 @@ def test_the_text_of_the_expression_works_in_sql(spark: SparkSession) -> None:
         assert found["h"] == row_hash_of(dict(zip(named, (1, "x", None), strict=True)))
 
 
+def test_a_struct_is_not_mistaken_for_a_table_of_its_name(spark: SparkSession) -> None:
+    """In a view called s, the field f of the column s is not the column f."""
+    spark.sql("select named_struct('f', 1) as s, 2 as f").createOrReplaceTempView("s")
+    frame = spark.table("s")
+    assert frame.select(surrogate_key(frame, "s")).collect()[0][0] == surrogate_key_of(Row(f=1))
+
+
 def test_a_row_hash_follows_names_and_not_positions(spark: SparkSession) -> None:
     """The order of columns does not count, their names do, and what is excluded does not."""
     frame = spark.sql("select 1 as id, 'new' as status, current_timestamp() as loaded_at")
@@ -335,6 +342,8 @@ def test_what_has_no_encoding_is_refused(spark: SparkSession) -> None:
         lambda: row_hash(T.StructType().add("l", T.ArrayType(T.VariantType()))),
         lambda: surrogate_key(variant, "nope"),
         lambda: surrogate_key(variant),
+        lambda: surrogate_key(variant, ["v"]),  # type: ignore[arg-type]
+        lambda: surrogate_key(variant, F.col("v")),  # type: ignore[arg-type]
         lambda: row_hash(variant, exclude=["nope"]),
         lambda: row_hash(variant, exclude=["v"]),
         lambda: surrogate_key(frame, "a"),

@@ -86,6 +86,7 @@ def search(
     for length in range(1, _LONGEST + 1):
         tried = _possible(length, known, rank, goal, keys)
         tried_all &= len(tried) <= _TRIED_PER_SIZE
+        tried_all &= length <= 2 or len(rank) <= _MOST_COLUMNS
         tried = tried[:_TRIED_PER_SIZE]
         if length > 1 and tried:
             known.update(estimate(tried))

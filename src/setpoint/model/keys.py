@@ -87,6 +87,8 @@ def encoded(value: Any) -> bytes:
         case bytes() | bytearray() | memoryview():
             return f"x{bytes(value).hex().upper()};".encode()
         case datetime():
+            if value != value:
+                raise no_encoding("pandas.NaT", "Give None.")
             tag, zone = ("l", timezone.utc) if value.tzinfo is None else ("t", value.tzinfo)
             return f"{tag}{(value.replace(tzinfo=zone) - _EPOCH) // _MICROSECOND};".encode()
         case date():
@@ -124,12 +126,13 @@ def no_columns(function: str, example: str) -> UsageError:
     )
 
 
-def no_such_column(name: str, columns: Iterable[str]) -> UsageError:
+def no_such_column(name: object, columns: Iterable[str]) -> UsageError:
     return UsageError(
         "SP-K01",
         f"There is no column {name!r:.80} (there is {', '.join(columns):.400}).",
         state=_NOTHING_WRITTEN,
-        next="Give the column's name as it is spelled in the schema.",
+        next="Give each column by its name, as the schema spells it; make a column of an "
+        "expression first, with withColumn.",
     )
 
 

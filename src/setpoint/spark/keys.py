@@ -56,7 +56,7 @@ def surrogate_key_sql(schema: DataFrame | T.StructType, *columns: str) -> str:
         raise no_columns("surrogate_key", 'surrogate_key(frame, "country", "customer_no")')
     known = _fields(schema)
     for name in columns:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise no_such_column(name, known)
     return _hashed(KEY_VERSION, [_value(quoted(name), known[name], 0) for name in columns])
 
@@ -92,7 +92,9 @@ def _value(x: str, kind: T.DataType, depth: int) -> str:
     """The SQL text that encodes the expression `x`; never null."""
     match kind:
         case T.StructType():
-            members = [(f.name, f"{x}.{quoted(f.name)}", f.dataType) for f in kind.fields]
+            # Around a column, so that `s`.`f` cannot mean the column f of a table called s.
+            base = f"coalesce({x})" if x.startswith("`") else x
+            members = [(f.name, f"{base}.{quoted(f.name)}", f.dataType) for f in kind.fields]
             return f"if({x} is null, '{NULL}', {_concat(_struct_parts(members, depth))})"
         case T.NullType():
             return f"'{NULL}'"

@@ -156,6 +156,15 @@ def test_a_row_hash_follows_names_and_values() -> None:
     assert row_hash_of(Pair(1, "x")) == row_hash_of({"a": "x", "b": 1})
 
 
+def test_a_pandas_null_is_refused() -> None:
+    """NaT calls itself a datetime and is none."""
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(UsageError):
+        surrogate_key_of(pandas.NaT)
+    noon = dt.datetime(2026, 4, 25, 12, tzinfo=dt.timezone.utc)
+    assert surrogate_key_of(pandas.Timestamp(noon)) == surrogate_key_of(noon)
+
+
 def test_a_key_and_a_row_hash_never_meet() -> None:
     """The same struct as a key and as a row gives two values."""
     assert surrogate_key_of(Pair(1, "x")) != row_hash_of(Pair(1, "x"))
