@@ -32,6 +32,7 @@ from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, pipeline
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
+from setpoint.model.scope import Scope
 from setpoint.model.table import delta
 from setpoint.model.window import Window
 from setpoint.targets.delta import schema
@@ -72,11 +73,11 @@ class FilesTarget(DeltaTarget):
             SCHEMA.jsonValue()["fields"],
             snapshot,
             partition_by=("d",),
-            slice_column="d",
+            needed={"d": "the window's column"},
             evolve="refuse",
             label=run.label,
         )
-        rule = self._rule(snapshot, "date")
+        rule = self._rule(snapshot, "d", "date")
         folder = delta_stage.location(run, attempt)
         place = Path(self.uri, folder)
         place.mkdir(parents=True)
@@ -93,7 +94,9 @@ class FilesTarget(DeltaTarget):
             files=files_digest(file.path for file in files),
             violations={},
             changes_schema=False,
-            handle=delta_stage.DeltaStage(fit, rule, only, ("d",), files, SCHEMA),
+            handle=delta_stage.DeltaStage(
+                fit, Scope(run.pipeline.write, rule), only, ("d",), files, SCHEMA
+            ),
         )
 
 
@@ -119,7 +122,7 @@ class Bench:
         return pipeline(every="day", target=delta("out", partition_by="d"))(job)
 
     def bind(self, job: Pipeline) -> Bound:
-        return Bound(job, FilesTarget(job, Storage.at(self.place)), {})
+        return Bound(job, FilesTarget(job, job.target, Storage.at(self.place)), {})
 
     def world(self, fault: str = "") -> World:
         return World(

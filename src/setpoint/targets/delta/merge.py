@@ -49,13 +49,15 @@ def merge(
         raise TypeError(f"{write.name} does not go by key")
     try:
         with pinned_settings(own):
-            batch = read_back(own, storage, staged)
+            batch, as_staged = read_back(own, storage, staged), True
             if isinstance(write, Merge):
-                batch = tombstones.without_removed(
-                    batch, write, [storage.spark_path(place) for place in receipt.tombstones]
-                )
+                places = [storage.spark_path(place) for place in receipt.tombstones]
+                batch = tombstones.without_removed(batch, write, places)
                 if receipt.generation > 1 and write.when_missing == "keep":
-                    batch = _that_win(batch, write, staged, own, storage)
+                    batch, as_staged = _that_win(batch, write, staged, own, storage), False
+            if as_staged:
+                # Staged files do not change, so the connector needs no copy of the batch.
+                own.conf.set("spark.databricks.delta.merge.materializeSource", "none")
             batch.createOrReplaceTempView(_BATCH)
             own.conf.set(
                 "spark.databricks.delta.write.txnAppId",
