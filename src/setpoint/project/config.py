@@ -25,6 +25,8 @@ SETTINGS: dict[str, str] = {
     "spark.remote": "a Spark Connect address, for example sc://host:15002",
     "spark.conf": "a table of further Spark settings",
     "spark.jars": "paths of further jars",
+    "catalogs.<name>": "an Iceberg catalog: type, uri, warehouse and its further properties",
+    "connections.<name>": "a PostgreSQL server: its URL, or env:NAME of a variable that holds it",
     "ledger.url": "where the history is kept: sqlite:///path or postgresql://...",
     "retry.tries": "how often a run is tried when it fails for a passing reason",
     "retry.first_wait": "seconds before the first retry",
@@ -43,6 +45,8 @@ class Config:
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
+    catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    connections: Mapping[str, str] = field(default_factory=dict, repr=False)
     ledger: str = ""
     tries: int = 3
     first_wait: float = 1.0
@@ -79,7 +83,8 @@ def _read(file: Path) -> Config:
     if file.name == "pyproject.toml":
         body = _tool(body) or {}
     flat = dict(_flatten(file, body))
-    unknown = sorted(set(flat) - set(SETTINGS))
+    unknown = sorted(set(flat) - set(SETTINGS) - _named(flat, "catalogs"))
+    unknown = [name for name in unknown if name not in _named(flat, "connections")]
     if unknown:
         import difflib
 
@@ -94,6 +99,14 @@ def _read(file: Path) -> Config:
         remote=_text(file, flat, "spark.remote"),
         conf=_table(file, flat, "spark.conf"),
         jars=_texts(file, flat, "spark.jars", ()),
+        catalogs={
+            name.partition(".")[2]: _section(file, flat, name)
+            for name in sorted(_named(flat, "catalogs"))
+        },
+        connections={
+            name.partition(".")[2]: _text(file, flat, name) or ""
+            for name in sorted(_named(flat, "connections"))
+        },
         ledger=_text(file, flat, "ledger.url") or "",
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
         first_wait=_number(file, flat, "retry.first_wait", 1.0, least=0),
@@ -157,6 +170,22 @@ def _table(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise invalid(file, f"{name} must be a table: [{name}]")
     return {str(key): _spark_value(item) for key, item in value.items()}
+
+
+def _named(flat: Mapping[str, Any], section: str) -> set[str]:
+    """The settings of a section whose names are the user's own."""
+    return {name for name in flat if name.startswith(f"{section}.")}
+
+
+def _section(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = flat[name]
+    if not isinstance(value, dict):
+        raise invalid(file, f"{name} must be a table: [{name}]")
+    plain = {key: item for key, item in value.items() if not isinstance(item, (dict, list))}
+    if len(plain) < len(value):
+        nested = next(key for key in value if key not in plain)
+        raise invalid(file, f"{name}: {nested} must be one value; quote names that hold a dot")
+    return plain
 
 
 def _spark_value(value: Any) -> str:

@@ -92,6 +92,13 @@ CONNECTORS: Mapping[tuple[str, str], tuple[Jar, ...]] = {
             "1.12.0",
             "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
         ),
+        # For the default catalog, which is a file of SQLite.
+        Jar(
+            "org.xerial",
+            "sqlite-jdbc",
+            "3.53.4.0",
+            "bcb1f51e36f940867e83342f9efbf5968ac44a6bef4d397bb4af7b17b45cd2fb",
+        ),
     ),
 }
 

@@ -19,7 +19,7 @@ from setpoint.spark.java import find_java
 from setpoint.spark.launch import JAVA_OPTIONS, archive_path
 from setpoint.spark.session import Sessions, SparkSettings
 
-CONNECTORS = ("delta",)
+CONNECTORS = ("delta", "iceberg")
 ARCHIVES_KEPT = 3
 
 

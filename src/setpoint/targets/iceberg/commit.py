@@ -1,0 +1,193 @@
+"""The commit: one snapshot that swaps files and carries the receipt, or nothing at all.
+
+It is refused by the catalog when main has moved since we looked, so what we saw is what we
+replace. pyiceberg would rebase a refused commit on the newer state by itself; that is switched
+off, because whether it still holds is for us to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import TransientError, UnknownCommitError
+from setpoint.model.receipt import ENVELOPE, Receipt, seal
+from setpoint.model.run import Run
+from setpoint.spark.failures import root_cause
+from setpoint.targets.iceberg import generations
+from setpoint.targets.iceberg.catalog import TableName
+from setpoint.targets.iceberg.generations import LastPublish
+from setpoint.targets.iceberg.log import Version
+from setpoint.targets.iceberg.storage import Storage
+from setpoint.targets.iceberg.types import iceberg_type
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Transaction
+
+    from setpoint.targets.iceberg.changes import Change
+    from setpoint.targets.iceberg.schema import Fit
+
+_NAME_MAPPING = "schema.name-mapping.default"
+_MERGE_MANIFESTS = "commit.manifest-merge.enabled"
+NEW_TABLE = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
+
+
+class TableMoved(Exception):
+    """The table is no longer what the commit was built on."""
+
+
+class Draft:
+    """A table that does not exist yet; it is created in the same commit as its first rows."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        name: TableName,
+        schema: Schema,
+        spec: PartitionSpec,
+        location: str | None,
+    ) -> None:
+        catalog.create_namespace_if_not_exists(name.namespace)
+        self._transaction = catalog.create_table_transaction(
+            name.identifier, schema, location, spec, properties=dict(NEW_TABLE)
+        )
+        metadata = self._transaction.table_metadata
+        self.location: str = metadata.location
+        self.schema, self.spec = metadata.schema(), metadata.spec()
+        self.storage = Storage(self.location, self._transaction._table.io)
+
+    def begin(self) -> Transaction:
+        return self._transaction
+
+
+def begin(version: Version, fit: Fit | None) -> Transaction:
+    """A transaction on an existing table that is sent once, and refused if anything has moved."""
+    from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
+
+    metadata = version.table.metadata
+    # Only this copy of the metadata is changed; what is sent are the updates.
+    metadata.properties["commit.retry.num-retries"] = "0"
+    metadata.properties.setdefault(_MERGE_MANIFESTS, "true")
+    transaction = version.table.transaction()
+    transaction._apply(
+        (),
+        (
+            AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
+            AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
+        ),
+    )
+    if fit is not None and fit.added:
+        with transaction.update_schema() as update:
+            for name, kind in fit.added:
+                update.add_column((name,), iceberg_type(kind))
+    return transaction
+
+
+def fill(
+    transaction: Transaction,
+    receipt: Receipt,
+    remove: tuple[DataFile, ...],
+    add: tuple[DataFile, ...],
+    marks: Mapping[str, str],
+    *,
+    by_name: bool,
+) -> None:
+    """Put files, receipt and generations into a transaction; nothing is sent yet."""
+    metadata = transaction.table_metadata
+    properties = dict(marks)
+    if by_name and _NAME_MAPPING not in metadata.properties:
+        properties[_NAME_MAPPING] = metadata.schema().name_mapping.model_dump_json()
+    transaction.set_properties(properties)
+    update = transaction.update_snapshot(snapshot_properties={ENVELOPE: seal([receipt])})
+    with update.overwrite() if remove else update.merge_append() as snapshot:
+        for file in remove:
+            snapshot.delete_data_file(file)
+        for file in add:
+            snapshot.append_data_file(file)
+
+
+def marks_after(
+    version: Version | None, transaction: Transaction, receipt: Receipt
+) -> dict[str, str]:
+    """The table properties that say what was published, after this receipt."""
+    sequence = transaction.table_metadata.next_sequence_number()
+    marks = version.marks(receipt.pipeline) if version else {}
+    marks[receipt.window] = LastPublish(receipt.generation, sequence)
+    found = {generations.property_of(receipt.pipeline): generations.encode(marks)}
+    if receipt.tombstones:
+        known = version.tombstone_marks(receipt.pipeline) if version else {}
+        for place in receipt.tombstones:
+            known.setdefault(place, LastPublish(0, sequence))
+        kept = {place: known[place] for place in receipt.tombstones}
+        found[generations.tombstones_of(receipt.pipeline)] = generations.encode(kept)
+    return found
+
+
+def data_files(change: Change, storage: Storage, transaction: Transaction) -> tuple[DataFile, ...]:
+    """The files that come, described for the table as the transaction leaves it."""
+    metadata = transaction.table_metadata
+    return tuple(file.as_data_file(storage, metadata) for file in change.add)
+
+
+def prepared(run: Run, prepare: Callable[[], Any]) -> Any:
+    """Write what a commit refers to; a failure here has committed nothing."""
+    from pyiceberg.exceptions import ValidationException
+
+    try:
+        return prepare()
+    except ValidationException as error:
+        raise TableMoved(str(error)) from error
+    except OSError as error:
+        raise TransientError(
+            "SP-T01",
+            f"The metadata of {run.label} could not be written: {root_cause(error)}",
+            next="Check the storage, then run again.",
+        ) from error
+
+
+def send(run: Run, transaction: Transaction) -> None:
+    """Send the commit; tell a lost race and an unseen outcome apart."""
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+        ValidationException,
+    )
+
+    try:
+        transaction.commit_transaction()
+    except (
+        CommitFailedException,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+        ValidationException,
+    ) as error:
+        raise TableMoved(str(error)) from error
+    except Exception as error:
+        if _was_refused(error):
+            raise TableMoved(str(error)) from error
+        raise unseen(run, root_cause(error)) from error
+
+
+def unseen(run: Run, cause: str) -> UnknownCommitError:
+    """The commit was sent and its answer was not seen."""
+    return UnknownCommitError(
+        "SP-P02",
+        f"It is not known whether the commit of {run.label} landed: {cause}",
+        why="A lost answer is neither success nor failure.",
+        state="The window holds either its old rows or the new ones, never a mixture.",
+        next="Run the same window again; it is always safe. To settle the record only: "
+        "setpoint recover",
+    )
+
+
+def _was_refused(error: Exception) -> bool:
+    """Refusals that come as other errors: a busy SQLite, another branch's commit in between."""
+    text = str(error)
+    return "database is locked" in text or (
+        isinstance(error, ValueError) and "sequence number" in text
+    )

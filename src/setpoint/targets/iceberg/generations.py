@@ -1,0 +1,53 @@
+"""The generations of a pipeline's windows, in one table property that outlives snapshots.
+
+Receipts lie in snapshot summaries, which vanish when snapshots expire. The property says, for
+every window, how often it was published and by which commit last.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Some catalogs keep a property in a column of 4,000 characters.
+_LONGEST_PLAIN = 3000
+_PACKED = "z:"
+
+
+@dataclass(frozen=True)
+class LastPublish:
+    """The last publish of a window: its number, and the sequence number of its commit."""
+
+    generation: int
+    sequence: int
+
+
+def property_of(pipeline: str) -> str:
+    """The name of the table property."""
+    return f"setpoint.generations.{pipeline}"
+
+
+def tombstones_of(pipeline: str) -> str:
+    """The name of the table property that remembers where removed keys are kept."""
+    return f"setpoint.tombstones.{pipeline}"
+
+
+def encode(marks: Mapping[str, LastPublish]) -> str:
+    """The marks as a property's value; packed when there are many windows."""
+    body = {window: [mark.generation, mark.sequence] for window, mark in marks.items()}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    if len(text) <= _LONGEST_PLAIN:
+        return text
+    return _PACKED + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def decode(text: str | None) -> dict[str, LastPublish]:
+    """The marks of a property's value; none when it is not there."""
+    if not text:
+        return {}
+    if text.startswith(_PACKED):
+        text = zlib.decompress(base64.b64decode(text.removeprefix(_PACKED))).decode()
+    return {window: LastPublish(*mark) for window, mark in json.loads(text).items()}

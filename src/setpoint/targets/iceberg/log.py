@@ -1,0 +1,199 @@
+"""An Iceberg table as we read it: its history, receipts and live files, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from setpoint.model import tombstones
+from setpoint.model.fingerprint import digest
+from setpoint.model.receipt import ENVELOPE, Receipt, unseal
+from setpoint.targets.iceberg import generations
+from setpoint.targets.iceberg.catalog import TableName, unreachable
+from setpoint.targets.iceberg.generations import LastPublish
+from setpoint.targets.iceberg.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+# A commit of this operation changes files, never rows: compaction.
+_NEUTRAL = "replace"
+
+
+class Version:
+    """One version of the table's metadata, and of its main branch."""
+
+    def __init__(self, name: TableName, table: Table) -> None:
+        self.name = name
+        self.table = table
+        self.storage = Storage(table.location(), table.io)
+
+    @cached_property
+    def table_id(self) -> str:
+        return str(self.table.metadata.table_uuid)
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self.table.properties
+
+    @cached_property
+    def head(self) -> Snapshot | None:
+        """What main points to: readers see this and nothing else."""
+        return self.table.current_snapshot()
+
+    @cached_property
+    def chain(self) -> tuple[Snapshot, ...]:
+        """The snapshots that led to what main holds, newest first, as far as they are kept.
+
+        A publish that was rolled back is not among them: its rows are not what readers see.
+        """
+        from pyiceberg.table.snapshots import ancestors_of
+
+        return tuple(ancestors_of(self.head, self.table.metadata)) if self.head else ()
+
+    @cached_property
+    def published(self) -> dict[int, tuple[Receipt, ...]]:
+        """The receipts of each snapshot of the chain, by snapshot id."""
+        return {item.snapshot_id: receipts_of(item) for item in self.chain}
+
+    @cached_property
+    def receipts(self) -> dict[tuple[str, str], tuple[Receipt, int]]:
+        """The newest receipt per pipeline and window in the chain, with its commit."""
+        found: dict[tuple[str, str], tuple[Receipt, int]] = {}
+        for item in self.chain:
+            for receipt in self.published[item.snapshot_id]:
+                found.setdefault((receipt.pipeline, receipt.window), (receipt, number(item)))
+        return found
+
+    @property
+    def all_receipts(self) -> tuple[Receipt, ...]:
+        """The receipts of every snapshot that is kept, rolled back or on a branch included."""
+        return tuple(r for item in self.table.snapshots() for r in receipts_of(item))
+
+    def marks(self, pipeline: str) -> dict[str, LastPublish]:
+        """The last publish of every window; survives expiry and rollback."""
+        marks = generations.decode(self.properties.get(generations.property_of(pipeline)))
+        # Somebody may have unset the property: what the snapshots still say counts too.
+        for item in self.table.snapshots():
+            for receipt in receipts_of(item):
+                known = marks.get(receipt.window)
+                if receipt.pipeline == pipeline and (
+                    known is None or known.generation < receipt.generation
+                ):
+                    marks[receipt.window] = LastPublish(receipt.generation, number(item))
+        return marks
+
+    def tombstone_marks(self, pipeline: str) -> dict[str, LastPublish]:
+        """Where removed keys are remembered, with the commit that named each place first."""
+        name = generations.tombstones_of(pipeline)
+        return generations.decode(self.properties.get(name))
+
+    def tombstones(self, pipeline: str) -> tuple[str, ...]:
+        """The places that count: named by receipts in the chain, or by one that expired."""
+        receipts = (receipt for found in self.published.values() for receipt in found)
+        marks = self.tombstone_marks(pipeline)
+        kept = {place for place, mark in marks.items() if self.still_counts(mark)}
+        return tuple(sorted({*tombstones.named(receipts, pipeline), *kept}))
+
+    def still_counts(self, mark: LastPublish) -> bool:
+        """Whether a publish led to what main holds, or may have: false if it was rolled back."""
+        oldest = number(self.chain[-1]) if self.chain else None
+        kept = {number(item) for item in self.chain}
+        return mark.sequence in kept or (oldest is not None and mark.sequence < oldest)
+
+    def unchanged_since(self, commit: int, accepts: Callable[[Receipt], bool]) -> bool:
+        """Whether every commit since then is compaction, or carries receipts that are accepted."""
+        numbers = [number(item) for item in self.chain]
+        if commit in numbers:
+            since = self.chain[: numbers.index(commit)]
+        elif numbers and numbers[-1] == commit + 1:
+            since = self.chain  # the commit itself has expired, and nothing after it
+        else:
+            return False
+        for item in since:
+            receipts = self.published[item.snapshot_id]
+            if not receipts and operation(item) != _NEUTRAL:
+                return False
+            if not all(accepts(receipt) for receipt in receipts):
+                return False
+        return True
+
+    @cached_property
+    def files(self) -> tuple[DataFile, ...]:
+        """Every live data file."""
+        return self._live[0]
+
+    @cached_property
+    def delete_files(self) -> tuple[DataFile, ...]:
+        """Files that take rows away from data files."""
+        return self._live[1]
+
+    @cached_property
+    def _live(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        from pyiceberg.manifest import DataFileContent
+
+        if self.head is None:
+            return (), ()
+        data: list[DataFile] = []
+        deletes: list[DataFile] = []
+        try:
+            for manifest in self.head.manifests(self.table.io):
+                for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
+                    is_data = entry.data_file.content == DataFileContent.DATA
+                    (data if is_data else deletes).append(entry.data_file)
+        except Exception as error:
+            raise unreachable(f"The table {self.name}", error) from error
+        return tuple(data), tuple(deletes)
+
+    def digest_of(self, files: Iterable[DataFile]) -> str:
+        """The digest of some of the table's files, as a receipt holds it."""
+        return files_digest([*(f.file_path for f in files), *self._takers])
+
+    @cached_property
+    def _takers(self) -> list[str]:
+        return [f"- {file.file_path}" for file in self.delete_files]
+
+
+def open_version(catalog: Catalog, name: TableName) -> Version | None:
+    """The table's newest version; None when there is no such table."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    try:
+        return Version(name, catalog.load_table(name.identifier))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+    except Exception as error:
+        raise unreachable(f"The table {name}", error) from error
+
+
+def receipts_of(snapshot: Snapshot) -> tuple[Receipt, ...]:
+    """The receipts that a snapshot's summary carries."""
+    summary = snapshot.summary
+    return unseal(summary.additional_properties.get(ENVELOPE)) if summary else ()
+
+
+def operation(snapshot: Snapshot) -> str:
+    return str(snapshot.summary.operation.value) if snapshot.summary else ""
+
+
+def number(snapshot: Snapshot) -> int:
+    """The commit's number; tables of format version 1 have none but the snapshot's id."""
+    return snapshot.sequence_number or snapshot.snapshot_id
+
+
+def files_digest(paths: Iterable[str]) -> str:
+    """The digest of a set of files, as a receipt holds it."""
+    return digest(*sorted(paths))
+
+
+def data_paths(files: Iterable[Any]) -> set[str]:
+    return {str(file.file_path) for file in files}

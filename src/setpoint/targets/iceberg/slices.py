@@ -1,0 +1,192 @@
+"""A pipeline's windows in one version of an Iceberg table: their files, receipts and state."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import RefusedError
+from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
+from setpoint.model.write import DeleteInsert, Overwrite, Replace
+from setpoint.targets.iceberg.log import Version
+from setpoint.targets.iceberg.ranges import Values, values_of
+from setpoint.targets.iceberg.types import KINDS
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+
+Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
+
+
+@dataclass
+class SliceFiles:
+    """The files of a window: those that hold its rows alone, and those that may hold some."""
+
+    inside: list[DataFile] = field(default_factory=list)
+    shared: list[DataFile] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[DataFile]:
+        return [*self.inside, *self.shared]
+
+
+class Slices:
+    """What one version of the table says about the windows of one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, version: Version) -> None:
+        self._pipeline, self._version = pipeline, version
+
+    @property
+    def rule(self) -> SliceRule | None:
+        """How windows are found in the table; None when the target names no column for them."""
+        column = slice_column(self._pipeline)
+        return rule_of(self._pipeline, column, self._version) if column is not None else None
+
+    def files(
+        self, windows: Sequence[Window], among: Sequence[DataFile] | None = None
+    ) -> dict[Window, SliceFiles]:
+        """The files, all live ones or those given, that may hold rows of each window."""
+        found = {window: SliceFiles() for window in windows}
+        rule, version = self.rule, self._version
+        given = version.files if among is None else among
+        if rule is None:
+            for window in windows:
+                found[window].inside.extend(given)
+            return found
+        specs = version.table.specs()
+        candidates = _candidates(rule, windows)
+        for file in given:
+            values = values_of(file, rule.column, rule.kind, version.schema, specs)
+            for window in candidates(values):
+                alone = _alone(rule, window, values)
+                (found[window].inside if alone else found[window].shared).append(file)
+        return found
+
+    def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
+        """The state of each window: what was published, and whether it is still there."""
+        files: Mapping[Window, SliceFiles] = {}
+        if isinstance(self._pipeline.write, Overwrite):
+            files = self.files(windows)
+        elif isinstance(self._pipeline.write, Replace):
+            files = dict.fromkeys(windows, SliceFiles(inside=list(self._version.files)))
+        marks = self._version.marks(self._pipeline.name)
+        newest = ""
+        if self._pipeline.newest_counts:
+            counting = (w for w, mark in marks.items() if self._version.still_counts(mark))
+            held = (w for name, w in self._version.receipts if name == self._pipeline.name)
+            newest = newest_of({*counting, *held}, self._pipeline)
+        return {
+            window: self._state(window, files.get(window), marks, remembered, newest)
+            for window in windows
+        }
+
+    def _state(
+        self,
+        window: Window,
+        files: SliceFiles | None,
+        marks: Mapping[str, Any],
+        remembered: Remembered,
+        newest: str,
+    ) -> SliceState:
+        version, name = self._version, self._pipeline.name
+        mark = marks.get(window.id)
+        generation = mark.generation if mark else 0
+        found: tuple[Receipt, int | None] | None = version.receipts.get((name, window.id))
+        if found is None and mark is not None and version.still_counts(mark):
+            found = remembered.get((window.id, generation))
+        rows = self._count(files)
+        if not generation or found is None:
+            return SliceState(generation, None, None, rows, newest=newest)
+        receipt, commit = found
+        return SliceState(
+            generation,
+            receipt,
+            self._untouched(window, receipt, commit, files),
+            rows,
+            commit,
+            newest,
+        )
+
+    def _untouched(
+        self, window: Window, receipt: Receipt, commit: int | None, files: SliceFiles | None
+    ) -> bool:
+        """Whether the window still holds what the receipt says."""
+        if files is not None and receipt.files == self._version.digest_of(files.all):
+            return True
+        return commit is not None and self._version.unchanged_since(
+            commit, lambda later: self._leaves_alone(window, later)
+        )
+
+    def _leaves_alone(self, window: Window, later: Receipt) -> bool:
+        """Whether a later publish cannot have changed what the window's receipt says."""
+        if later.pipeline != self._pipeline.name:
+            return False
+        match self._pipeline.write:
+            case Overwrite():
+                same_kind = (later.timezone, later.every) == (window.timezone, str(window.grain))
+                return same_kind and later.window != window.id
+            case Replace():
+                return False
+            case _:
+                return True
+
+    def _count(self, files: SliceFiles | None) -> int | None:
+        if files is None or files.shared or self._version.delete_files:
+            return None
+        return sum(file.record_count for file in files.inside)
+
+
+def slice_column(pipeline: Pipeline) -> str | None:
+    """The column that divides the table into windows, for patterns that go by windows."""
+    if isinstance(pipeline.write, (Overwrite, DeleteInsert)):
+        return pipeline.target.slice_column
+    return None
+
+
+def rule_of(pipeline: Pipeline, column: str, version: Version) -> SliceRule:
+    """The slice rule for a column of the table, or a refusal."""
+    field = next((item for item in version.schema.fields if item.name == column), None)
+    if field is None:
+        raise RefusedError(
+            "SP-T02",
+            f"The table {version.name} has no column {column}.",
+            why="It is the column that says which window a row belongs to.",
+            next="Correct partition_by or time of the pipeline's target.",
+        )
+    kind = KINDS.get(str(field.field_type), str(field.field_type))
+    return SliceRule.of(column, kind, pipeline.every, pipeline.timezone)
+
+
+def _candidates(rule: SliceRule, windows: Sequence[Window]) -> Callable[[Values], Sequence[Window]]:
+    """A function from a file's values to the windows among these that they may belong to."""
+    if rule.kind in ("string", "integer", "long"):
+        return lambda values: [w for w in windows if _may_hold(rule, w, values)]
+    ordered = sorted(((*rule.bounds(window), window) for window in windows), key=lambda x: x[0])
+    starts, ends = [item[0] for item in ordered], [item[1] for item in ordered]
+
+    def found(values: Values) -> Sequence[Window]:
+        if values.nothing:
+            return ()
+        first = bisect_right(ends, values.least) if values.least is not None else 0
+        last = bisect_right(starts, values.most) if values.most is not None else len(starts)
+        return [item[2] for item in ordered[first:last]]
+
+    return found
+
+
+def _may_hold(rule: SliceRule, window: Window, values: Values) -> bool:
+    return not values.nothing and rule.overlaps(window, values.least, values.most)
+
+
+def _alone(rule: SliceRule, window: Window, values: Values) -> bool:
+    """Whether all rows of a file belong to the window."""
+    if values.nulls or values.least is None or values.most is None:
+        return False
+    if rule.kind in ("string", "integer", "long"):
+        return bool(values.least == values.most) and rule.holds(window, values.least)
+    return rule.holds(window, values.least) and rule.holds(window, values.most)

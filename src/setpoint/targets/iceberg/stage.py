@@ -1,0 +1,267 @@
+"""Staging for Iceberg: plain Parquet files in a folder of the attempt, below the table's data.
+
+Spark writes them without the connector. Each lies in one partition, and its columns carry the
+table's field ids; no reader sees a file before a commit names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.model import tombstones
+from setpoint.model.audit import Audit, rides_along
+from setpoint.model.ports import Staged
+from setpoint.model.run import Run
+from setpoint.model.scope import Scope
+from setpoint.model.write import InsertNew, Merge, Overwrite
+from setpoint.spark import audits as spark_audits
+from setpoint.spark import stage as spark_stage
+from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.contents import quoted
+from setpoint.spark.failures import explain
+from setpoint.targets.iceberg.files import StagedFile, staged_files
+from setpoint.targets.iceberg.log import files_digest
+from setpoint.targets.iceberg.partitions import Layout
+from setpoint.targets.iceberg.schema import Fit
+from setpoint.targets.iceberg.storage import ROWS, Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_OUTSIDE = "outside the window"
+_FIELD_IDS = "spark.sql.parquet.fieldId.write.enabled"
+
+
+@dataclass(frozen=True)
+class IcebergStage:
+    """The Iceberg side of a stage.
+
+    `files` become live if they are committed as they are; files of rows that remove a key are
+    not among them. `tombstones` is the folder that remembers those keys, or empty.
+    """
+
+    storage: Storage
+    fit: Fit
+    scope: Scope
+    layout: Layout
+    known: Mapping[int, Any]
+    files: tuple[StagedFile, ...]
+    schema: T.StructType
+    fields: Sequence[dict[str, Any]]
+    tombstones: str = ""
+
+
+def write(
+    frame: DataFrame,
+    run: Run,
+    attempt: str,
+    audits: Sequence[Audit],
+    *,
+    location: str,
+    storage: Storage,
+    fit: Fit,
+    scope: Scope,
+    layout: Layout,
+) -> Staged:
+    """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
+    fields = frame.schema.jsonValue()["fields"]
+    frame = as_stored(frame, fit)
+    schema, folder = frame.schema, f"{location}/{ROWS}"
+    condition = scope.condition(run.window)
+    row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
+    batch = None
+    if isinstance(run.pipeline.write, (Merge, InsertNew)):
+        batch = Batch(frame, run.pipeline.write, run)
+        frame = batch.frame
+    removes = DELETED in frame.columns
+    stays = ~F.col(DELETED) if removes else F.lit(True)
+    counts = {_OUTSIDE: spark_stage.is_not_true(condition)} if condition is not None else {}
+    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
+    counts |= {
+        f"audit {n}": spark_audits.violation(audit, schema) & stays
+        for n, audit in row_level.items()
+    }
+    counts |= {flag: F.col(flag) for flag in (TIED, DELETED) if flag in frame.columns}
+    known = layout.constants(scope.rule, run.window)
+    divided, dividers = layout.divided(with_ids(frame, fit), known)
+    try:
+        with field_ids(frame.sparkSession):
+            observed = spark_stage.write_parquet(
+                divided,
+                storage.spark_path(folder),
+                counts=counts,
+                partition_by=[*([DELETED] if removes else []), *dividers],
+                only_counted=[TIED] if batch else [],
+            )
+    except Exception as error:
+        _forget(storage, location)
+        raise explain(error, f"staging {run.label}") from error
+    try:
+        _refuse_unfit(frame, run, fit, condition, observed, batch)
+        found = staged_files(storage, folder, layout, known)
+        _refuse_odd_files(run, fit, found, observed.rows)
+    except SetpointError:
+        _forget(storage, location)
+        raise
+    gone = f"{folder}/{DELETED}=true/"
+    files = tuple(file for file in found if not file.path.startswith(gone))
+    deletes = observed.counts.get(DELETED, 0)
+    return Staged(
+        location=location,
+        attempt=attempt,
+        rows=observed.rows,
+        contents=observed.contents,
+        files=files_digest(storage.path(file.path) for file in files),
+        violations={n: observed.counts[f"audit {n}"] for n in row_level},
+        changes_schema=bool(fit.added),
+        handle=IcebergStage(
+            storage=storage,
+            fit=fit,
+            scope=scope,
+            layout=layout,
+            known=known,
+            files=files,
+            schema=schema.add(DELETED, T.BooleanType()) if removes else schema,
+            fields=fields,
+            tombstones=tombstones.folder_of(attempt) if deletes else "",
+        ),
+        deletes=deletes,
+        quarantined=batch.quarantined() if batch else 0,
+        notes=batch.notes(observed.rows, observed.counts[TIED]) if batch else (),
+    )
+
+
+def read_back(session: SparkSession, staged: Staged) -> DataFrame:
+    """The staged rows as a frame, with the flag of a removed key where the write removes any."""
+    stage: IcebergStage = staged.handle
+    if not staged.rows:
+        return session.createDataFrame([], stage.schema)
+    frame = (
+        session.read.schema(stage.schema)
+        .option("globPaths", "false")
+        .parquet(stage.storage.spark_path(f"{staged.location}/{ROWS}"))
+    )
+    return frame.select(*(F.col(quoted(name)) for name in stage.schema.fieldNames()))
+
+
+def rows_to_keep(session: SparkSession, staged: Staged) -> DataFrame:
+    """The staged rows that readers will see: what the audits are about."""
+    frame = read_back(session, staged)
+    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
+
+
+def as_stored(frame: DataFrame, fit: Fit) -> DataFrame:
+    """The frame's columns in the table's order, small integers widened as the table holds them."""
+    small = (T.ByteType, T.ShortType)
+    return frame.select(
+        *(
+            F.col(quoted(name)).cast("int").alias(name)
+            if isinstance(frame.schema[name].dataType, small)
+            else F.col(quoted(name))
+            for name in fit.columns
+        )
+    )
+
+
+def with_ids(frame: DataFrame, fit: Fit) -> DataFrame:
+    """The frame with the table's field ids on its columns, which Spark writes into the files."""
+    return frame.select(
+        *(
+            F.col(quoted(name)).alias(
+                name, metadata={"parquet.field.id": fit.ids[name]} if name in fit.ids else {}
+            )
+            for name in frame.columns
+        )
+    )
+
+
+@contextmanager
+def field_ids(session: SparkSession) -> Iterator[None]:
+    """Let Spark write field ids for the length of a block."""
+    before = session.conf.get(_FIELD_IDS, None)
+    session.conf.set(_FIELD_IDS, "true")
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_FIELD_IDS)
+        else:
+            session.conf.set(_FIELD_IDS, before)
+
+
+def _forget(storage: Storage, folder: str) -> None:
+    """Clear a refused stage away; what cannot be removed now is a matter for recover."""
+    with suppress(SetpointError):
+        storage.drop(folder)
+
+
+def _refuse_unfit(
+    frame: DataFrame,
+    run: Run,
+    fit: Fit,
+    condition: str | None,
+    observed: spark_stage.Observed,
+    batch: Batch | None,
+) -> None:
+    """Refuse rows that were counted as unfit while they were staged."""
+    if batch is not None:
+        batch.refuse_nulls()
+        batch.refuse_contradictions(observed.counts[TIED])
+    if condition is not None and observed.counts[_OUTSIDE]:
+        raise _outside(frame, run, condition, observed.counts[_OUTSIDE], observed.rows)
+    for name in fit.required:
+        count = observed.counts[f"null {name}"]
+        if count:
+            raise RefusedError(
+                "SP-O04",
+                f"{name} is null in {count:,} of {observed.rows:,} rows of {run.label}, but the "
+                "target says it is required.",
+                state="The target is unchanged; the stage was dropped.",
+                next="Correct the pipeline, then run again.",
+            )
+
+
+def _outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
+    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
+    example = f" For example: {strays[0]}." if strays else ""
+    window = isinstance(run.pipeline.write, Overwrite)
+    where = "the window" if window else "the rows that the write replaces"
+    return RefusedError(
+        "SP-O02",
+        f"{count:,} of {rows:,} rows of {run.label} lie outside {where}: "
+        f"{condition} does not hold.{example}",
+        why="Publishing them would change another window's slice."
+        if window
+        else "The next run would not replace them, so they would be there twice.",
+        state="The target is unchanged; the stage was dropped.",
+        next="Return only rows for which the condition holds, or correct the target's column.",
+    )
+
+
+def _refuse_odd_files(run: Run, fit: Fit, files: Sequence[StagedFile], rows: int) -> None:
+    stored = sum(file.rows for file in files)
+    if stored != rows:
+        raise PermanentError(
+            "SP-P04",
+            f"The staging job of {run.label} counted {rows:,} rows, but the staged files hold "
+            f"{stored:,}.",
+            why="A task may have run twice, or files may have been removed while staging.",
+            state="The target is unchanged; the stage was dropped.",
+            next="Run again; it is always safe. If it happens twice, look for something that "
+            "cleans up below the table's location.",
+        )
+    if any(file.ids not in ({}, fit.ids) for file in files):
+        raise PermanentError(
+            "SP-P04",
+            f"The staged files of {run.label} carry other field ids than the table.",
+            why="Readers would take one column for another.",
+            state="The target is unchanged; the stage was dropped.",
+            next="Please report this with the pipeline's columns.",
+        )

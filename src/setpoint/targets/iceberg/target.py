@@ -1,0 +1,553 @@
+"""An Iceberg table as the target of one pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError, TransientError
+from setpoint.model import tombstones
+from setpoint.model.audit import Audit, AuditResult
+from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+from setpoint.model.scope import Scope
+from setpoint.model.slice import SliceRule
+from setpoint.model.table import Iceberg
+from setpoint.model.window import Window
+from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite, Replace
+from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
+from setpoint.targets.iceberg.log import Version, files_digest, number, open_version
+from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
+from setpoint.targets.iceberg.slices import Slices, rule_of, slice_column
+from setpoint.targets.iceberg.storage import FOLDER, Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Transaction
+    from pyspark.sql import DataFrame, SparkSession
+
+    from setpoint.targets.iceberg.changes import Change
+    from setpoint.targets.iceberg.commit import Draft
+    from setpoint.targets.iceberg.stage import IcebergStage
+
+_TURNS = 100
+
+
+class IcebergTarget:
+    """The target port for Apache Iceberg; looks and commits without a JVM."""
+
+    def __init__(
+        self, pipeline: Pipeline, table: Iceberg, name: TableName, settings: CatalogSettings
+    ) -> None:
+        self._pipeline, self._spec = pipeline, table
+        self._name, self._settings = name, settings
+        self._opened: Catalog | None = None
+        self._shares_files = False
+        self._own: SparkSession | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"iceberg:{self._name}"
+
+    def connectors(self) -> frozenset[str]:
+        version = self._version()
+        if version is None:
+            return frozenset()
+        reads = isinstance(self._pipeline.write, (*KEYED, DeleteInsert)) and bool(version.files)
+        if reads or self._shares_files or self._layout(version).needs_connector:
+            return frozenset({"iceberg"})
+        return frozenset()
+
+    def mechanism(self) -> str:
+        needs = bool(self.connectors())
+        match self._pipeline.write:
+            case Replace():
+                return "one snapshot that swaps all files for the staged ones"
+            case Overwrite() if not needs:
+                return "one snapshot that swaps the slice's files for the staged ones"
+            case Overwrite() | DeleteInsert():
+                return "one snapshot; files that hold other rows too are rewritten without these"
+            case _:
+                return "one snapshot; the files in which a key changes are rewritten"
+
+    def table_id(self) -> str | None:
+        version = self._version()
+        return version.table_id if version else None
+
+    def published_windows(self) -> Sequence[str]:
+        version = self._version()
+        return sorted(version.marks(self._pipeline.name)) if version else ()
+
+    def check_definition(self) -> None:
+        """Compare the definition with the existing table: columns, grain, partitioning."""
+        version = self._version()
+        if version is None:
+            return
+        if version.table.format_version > 2:
+            raise RefusedError(
+                "SP-T02",
+                f"The table {self._name} has format version {version.table.format_version}.",
+                why="Its rows have ids of their own, which a publish of whole files would lose.",
+                next="Use a table of format version 2.",
+            )
+        self._rule(version, "")
+        layout = self._layout(version)
+        refuse_unsupported(layout, self._name)
+        stated, actual = self._spec.partition_by, columns_of(layout)
+        if stated and actual and stated != actual:
+            raise RefusedError(
+                "SP-T02",
+                f"{self._pipeline.name} says partition_by={stated}, but the table {self._name} is "
+                f"partitioned by {actual}.",
+                why="The window would own other files than the pipeline says.",
+                next="Correct partition_by, or give the column as time= instead.",
+            )
+
+    def inspect(
+        self, windows: Sequence[Window], recall: Recall | None = None
+    ) -> Mapping[Window, SliceState]:
+        version = self._version()
+        if version is None:
+            return {window: SliceState(0, None, None) for window in windows}
+        slices = Slices(self._pipeline, version)
+        if isinstance(self._pipeline.write, Overwrite):
+            self._shares_files = any(item.shared for item in slices.files(windows).values())
+        return slices.states(windows, recall(version.table_id) if recall else {})
+
+    def location(self, run: Run, attempt: str) -> str:
+        return f"{FOLDER}/{run.pipeline.name}/{run.window.slug}/{attempt}"
+
+    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+        from setpoint.spark.audits import check_columns
+        from setpoint.targets.iceberg import schema, stage
+
+        version = self._version()
+        fields = frame.schema.jsonValue()["fields"]
+        fit = schema.fit(
+            fields,
+            version.schema if version else None,
+            version.table.metadata.last_column_id if version else 0,
+            needed=self._needed_columns(),
+            evolve=self._spec.evolve,
+            label=run.label,
+        )
+        check_columns(audits, frame.schema, run.label)
+        column = slice_column(self._pipeline)
+        kind = frame.schema[column].dataType.typeName() if column else ""
+        if version is not None:
+            layout, storage = self._layout(version), version.storage
+        else:
+            draft = self._draft(fields, fit.columns)
+            layout, storage = Layout.of(draft.spec, draft.schema), draft.storage
+        refuse_unsupported(layout, self._name)
+        staged = stage.write(
+            frame,
+            run,
+            attempt,
+            audits,
+            location=self.location(run, attempt),
+            storage=storage,
+            fit=fit,
+            scope=Scope(self._pipeline.write, self._rule(version, kind)),
+            layout=layout,
+        )
+        if staged.handle.tombstones:
+            self._keep_tombstones(frame.sparkSession, staged)
+        return staged
+
+    def audit(
+        self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
+    ) -> list[AuditResult]:
+        from setpoint.spark.audits import set_level
+        from setpoint.targets.iceberg import stage
+
+        rule = staged.handle.scope.rule
+        constant = rule is not None and rule.only_value(run.window) is not None
+        return set_level(
+            audits,
+            stage.rows_to_keep(session, staged),
+            rows=staged.rows - staged.deletes,
+            constant_columns=[rule.column] if rule and constant else [],
+        )
+
+    def sample(
+        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+    ) -> tuple[dict[str, Any], ...]:
+        from setpoint.spark.audits import sample, violation
+        from setpoint.targets.iceberg import stage
+
+        frame = stage.rows_to_keep(session, staged)
+        return sample(frame.where(violation(audit, frame.schema)))
+
+    def publish(
+        self,
+        session: SparkSession,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged | None,
+        expected: SliceState,
+    ) -> Published:
+        from setpoint.targets.iceberg import changes, commit
+
+        for turn in range(_TURNS):
+            version = self._version()
+            self._refuse_if_fenced(version, run.window, expected, staged)
+            try:
+                change = self._change(session, version, run, staged, turn)
+                transaction, receipt = self._prepare(version, run, receipt, staged, change)
+                commit.send(run, transaction)
+            except (commit.TableMoved, changes.Moved):
+                continue
+            try:
+                return replace(self._confirm(run, receipt, staged), notes=change.notes)
+            except (TransientError, PermanentError) as error:
+                if error.code != "SP-T01":
+                    raise
+                # The commit was taken; that it cannot be looked at now makes it unseen.
+                raise commit.unseen(run, error.what) from error
+        raise TransientError(
+            "SP-P01",
+            f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
+            next="Run again when the table is less busy; it is always safe.",
+        )
+
+    def landed(self, window: str, attempt: str) -> Published | None:
+        version = self._version()
+        if version is None:
+            return None
+        for item in version.chain:
+            for receipt in version.published[item.snapshot_id]:
+                if receipt.attempt == attempt and receipt.window == window:
+                    return Published(receipt, number(item), version.table_id)
+        return None
+
+    def has_stage(self, location: str) -> bool:
+        storage = self._storage(self._version())
+        return storage is not None and bool(storage.files(location))
+
+    def drop_stage(self, location: str) -> None:
+        version = self._version()
+        storage = self._storage(version)
+        if storage is None:
+            return
+        if version is not None and self._is_live(version, location):
+            raise PermanentError(
+                "SP-P04",
+                f"The stage {location} holds live files of {self.uri}.",
+                why="Removing it would lose published rows.",
+                state="Nothing was removed.",
+                next="Please report this with the output of: setpoint show",
+            )
+        storage.drop(location)
+        place = tombstones.folder_of(location.rsplit("/", 1)[-1])
+        if version is None or place not in version.tombstones(self._pipeline.name):
+            storage.drop(place)
+
+    def tidy_stage(self, staged: Staged) -> None:
+        """Remove what a publish wrote and did not use: a batch that was merged, a lost turn."""
+        version = self._version()
+        if version is None:
+            return
+        depth = len(staged.location.split("/"))
+        found = version.storage.files(staged.location)
+        names = {file.path.split("/")[depth] for file in found}
+        for name in sorted(names):
+            place = f"{staged.location}/{name}"
+            if not self._is_live(version, place):
+                version.storage.drop(place)
+
+    def leftovers(self) -> Sequence[Leftover]:
+        from setpoint.targets.iceberg.leftovers import find
+
+        version = self._version()
+        storage = self._storage(version)
+        return find(storage, version) if storage else ()
+
+    def _change(
+        self,
+        session: SparkSession,
+        version: Version | None,
+        run: Run,
+        staged: Staged | None,
+        turn: int,
+    ) -> Change:
+        """What the publish removes and adds; computed in Spark where a file holds other rows."""
+        from setpoint.spark.failures import explain
+        from setpoint.targets.iceberg.changes import Change, Changes
+
+        if staged is None:
+            return Change()
+        if version is None:
+            return Change(add=staged.handle.files)
+        places = version.tombstones(self._pipeline.name)
+        removed = [version.storage.spark_path(place) for place in places]
+        folder = f"{staged.location}/kept-{turn + 1}"
+        changes = Changes(lambda: self._reader(session), version, run, staged, folder)
+        try:
+            return changes.compute(removed if isinstance(run.pipeline.write, Merge) else ())
+        except Exception as error:
+            if isinstance(error, SetpointError) or type(error).__name__ == "Moved":
+                raise
+            raise explain(error, f"rewriting files for {run.label}") from error
+
+    def _prepare(
+        self,
+        version: Version | None,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged | None,
+        change: Change,
+    ) -> tuple[Transaction, Receipt]:
+        """The transaction, ready to be sent, and the receipt in it."""
+        from setpoint.targets.iceberg import commit
+
+        stage: IcebergStage | None = staged.handle if staged else None
+
+        def prepare() -> tuple[Transaction, Receipt]:
+            if version is not None:
+                transaction = commit.begin(version, stage.fit if stage else None)
+                storage = version.storage
+            else:
+                assert stage is not None
+                draft = self._draft(stage.fields, stage.fit.columns, stage.storage.location)
+                transaction, storage = draft.begin(), draft.storage
+            if stage is not None:
+                self._refuse_other_ids(transaction, stage)
+            add = commit.data_files(change, storage, transaction)
+            full = replace(receipt, **self._details(version, run, staged, change, add))
+            by_name = version is None or any(file.ids == {} for file in change.add)
+            commit.fill(
+                transaction,
+                full,
+                change.remove,
+                add,
+                commit.marks_after(version, transaction, full),
+                by_name=by_name,
+            )
+            return transaction, full
+
+        prepared: tuple[Transaction, Receipt] = commit.prepared(run, prepare)
+        return prepared
+
+    def _details(
+        self,
+        version: Version | None,
+        run: Run,
+        staged: Staged | None,
+        change: Change,
+        add: Sequence[Any],
+    ) -> dict[str, Any]:
+        """What a receipt says beyond what the protocol knows: its files, its tombstones."""
+        found: dict[str, Any] = {}
+        if isinstance(run.pipeline.write, Merge):
+            known = version.tombstones(self._pipeline.name) if version else ()
+            new = staged.handle.tombstones if staged else ""
+            found["tombstones"] = tuple(sorted({*known, *([new] if new else [])}))
+        if staged is None:
+            return found
+        if version is None:
+            found["files"] = files_digest(file.file_path for file in add)
+            return found
+        gone = {file.file_path for file in change.remove}
+        left = [file for file in version.files if file.file_path not in gone]
+        after = Slices(self._pipeline, version).files([run.window], [*left, *add])[run.window]
+        found["files"] = version.digest_of(after.all)
+        return found
+
+    def _confirm(self, run: Run, receipt: Receipt, staged: Staged | None) -> Published:
+        """Read the target's own word, and count the slice: nobody has to remember to check."""
+        published = self.landed(run.window.id, receipt.attempt)
+        if published is None:
+            state = self.inspect([run.window])[run.window]
+            if state.generation >= receipt.generation:
+                raise Fenced(state)
+            raise PermanentError(
+                "SP-P04",
+                f"The commit of {run.label} was acknowledged, but its receipt is not in main.",
+                state="The window holds either its old rows or the new ones, never a mixture.",
+                next="Look at the table's history, then: setpoint recover",
+            )
+        if staged is not None and isinstance(run.pipeline.write, (Overwrite, Replace)):
+            state = self.inspect([run.window])[run.window]
+            ours = state.receipt is not None and state.receipt.attempt == receipt.attempt
+            if ours and state.untouched and state.rows not in (None, receipt.rows):
+                raise PermanentError(
+                    "SP-P04",
+                    f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
+                    f"{state.rows}.",
+                    why="This must not happen; somebody may have written metadata by hand.",
+                    state="The old rows are in the snapshot before.",
+                    next="Please report this with the table's metadata.",
+                )
+        return published
+
+    def _refuse_if_fenced(
+        self,
+        version: Version | None,
+        window: Window,
+        expected: SliceState,
+        staged: Staged | None,
+    ) -> None:
+        if version is None:
+            if expected.generation or staged is None:
+                raise Fenced(SliceState(0, None, None))
+            return
+        mark = version.marks(self._pipeline.name).get(window.id)
+        generation = mark.generation if mark else 0
+        by_newest = self._pipeline.newest_counts
+        if generation != expected.generation or staged is None or by_newest:
+            state = Slices(self._pipeline, version).states([window], {})[window]
+            newer = by_newest and self._is_newer(state.newest, expected.newest)
+            if generation != expected.generation or newer or not (staged or state.untouched):
+                raise Fenced(state)
+        if staged is not None:
+            self._refuse_if_moved_away(version, staged.handle)
+
+    def _is_newer(self, now: str, then: str) -> bool:
+        return now != then and newest_of([now, then], self._pipeline) == now
+
+    def _refuse_if_moved_away(self, version: Version, stage: IcebergStage) -> None:
+        """The table may have changed since the stage was fitted to it."""
+        from setpoint.targets.iceberg.types import same_type, spark_type
+
+        here = {item["name"]: item["type"] for item in stage.fields}
+        names = tuple(field.name for field in version.schema.fields)
+        if names != tuple(n for n in stage.fit.columns if n not in stage.fit.added_names) or any(
+            not same_type(here[field.name], spark_type(field.field_type))
+            or (stage.fit.ids and stage.fit.ids[field.name] != field.field_id)
+            or (field.required and field.name not in stage.fit.required)
+            for field in version.schema.fields
+        ):
+            raise self._changed_meanwhile("columns")
+        if self._layout(version) != stage.layout:
+            raise self._changed_meanwhile("partitioning")
+        if version.table.location() != stage.storage.location:
+            raise self._changed_meanwhile("location")
+
+    def _refuse_other_ids(self, transaction: Transaction, stage: IcebergStage) -> None:
+        """The ids in the staged files must be those that the table gives the columns."""
+        fields = transaction.table_metadata.schema().fields
+        given = {field.name: field.field_id for field in fields}
+        if stage.fit.ids and given != stage.fit.ids:
+            raise self._changed_meanwhile("column ids")
+
+    def _changed_meanwhile(self, what: str) -> TransientError:
+        return TransientError(
+            "SP-P01",
+            f"The {what} of the table {self._name} changed while the rows were staged.",
+            why="The staged files were made for the table as it was.",
+            next=f"Run again; the new attempt looks at the new {what}.",
+        )
+
+    def _reader(self, session: SparkSession) -> SparkSession:
+        """A session of our own that knows the catalog, so that no other is disturbed."""
+        from setpoint.spark.session import EXTENSIONS, own_session
+
+        if self._own is None:
+            if EXTENSIONS["iceberg"] not in (session.conf.get("spark.sql.extensions", "") or ""):
+                self._shares_files = True
+                raise TransientError(
+                    "SP-P01",
+                    f"The table {self._name} has files now that only the connector can rewrite.",
+                    next="Run again; the new attempt starts with the connector.",
+                )
+            own = own_session(session)
+            settings = self._settings.for_spark()
+            if own.conf.get(f"spark.sql.catalog.{self._name.catalog}", None) is None:
+                for key, value in settings.items():
+                    own.conf.set(key, value)
+            self._own = own
+        return self._own
+
+    def _draft(
+        self,
+        fields: Sequence[dict[str, Any]],
+        columns: Sequence[str],
+        location: str | None = None,
+    ) -> Draft:
+        """The table as the first publish will create it."""
+        from setpoint.targets.iceberg.catalog import unreachable
+        from setpoint.targets.iceberg.commit import Draft
+        from setpoint.targets.iceberg.partitions import new_spec
+        from setpoint.targets.iceberg.schema import new_schema
+
+        here = {item["name"]: item for item in fields}
+        schema = new_schema([here[name] for name in columns])
+        spec = new_spec(self._spec, schema)
+        place = location or self._default_location()
+        try:
+            return Draft(self._catalog, self._name, schema, spec, place)
+        except SetpointError:
+            raise
+        except Exception as error:
+            raise unreachable(f"The catalog {self._name.catalog}", error) from error
+
+    def _default_location(self) -> str | None:
+        """Where a new table will lie; None when the catalog decides."""
+        warehouse = self._settings.warehouse
+        if self._settings.type != "jdbc" or warehouse is None:
+            return None
+        return f"{warehouse.rstrip('/')}/{self._name.folder}"
+
+    def _storage(self, version: Version | None) -> Storage | None:
+        if version is not None:
+            return version.storage
+        place = self._default_location()
+        if place is None:
+            return None
+        from pyiceberg.io import load_file_io
+
+        return Storage(place, load_file_io(dict(self._catalog.properties), place))
+
+    def _is_live(self, version: Version, place: str) -> bool:
+        paths = (version.storage.relative(file.file_path) for file in version.files)
+        return any(path is not None and path.startswith(f"{place}/") for path in paths)
+
+    def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
+        from setpoint.spark.failures import explain
+        from setpoint.spark.tombstones import write as keep
+        from setpoint.targets.iceberg.stage import read_back
+
+        write = self._pipeline.write
+        assert isinstance(write, Merge)
+        path = staged.handle.storage.spark_path(staged.handle.tombstones)
+        try:
+            keep(read_back(session, staged), write, path)
+        except Exception as error:
+            raise explain(error, "keeping the removed keys") from error
+
+    def _needed_columns(self) -> list[str]:
+        write = self._pipeline.write
+        needed = [*self._spec.partition_by]
+        column = slice_column(self._pipeline)
+        if column is not None:
+            needed.append(column)
+        if isinstance(write, KEYED):
+            needed += write.keys
+        if isinstance(write, Merge):
+            needed += write.sequence
+        return list(dict.fromkeys(needed))
+
+    def _rule(self, version: Version | None, returned_kind: str) -> SliceRule | None:
+        column = slice_column(self._pipeline)
+        if column is None:
+            return None
+        if version is not None:
+            return rule_of(self._pipeline, column, version)
+        pipeline = self._pipeline
+        return SliceRule.of(column, returned_kind, pipeline.every, pipeline.timezone)
+
+    def _layout(self, version: Version) -> Layout:
+        return Layout.of(version.table.spec(), version.schema)
+
+    def _version(self) -> Version | None:
+        return open_version(self._catalog, self._name)
+
+    @property
+    def _catalog(self) -> Catalog:
+        if self._opened is None:
+            self._opened = self._settings.open()
+        return self._opened
