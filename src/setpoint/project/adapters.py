@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from setpoint.model.pipeline import Pipeline
@@ -12,6 +13,7 @@ from setpoint.project.config import Config, located
 if TYPE_CHECKING:
     from setpoint.spark.session import Sessions
     from setpoint.targets.delta.storage import Storage
+    from setpoint.targets.postgres.server import Server
 
 
 class Adapters:
@@ -45,7 +47,18 @@ class Adapters:
                 settings = CatalogSettings.of(name.catalog, section, self._config.root)
                 return IcebergTarget(pipeline, table, name, settings)
             case Postgres():
-                raise NotImplementedError(table.kind)
+                from setpoint.targets.postgres.target import PostgresTarget
+
+                return PostgresTarget(pipeline, table, self.server(table.connection))
+
+    def server(self, connection: str) -> Server:
+        """The PostgreSQL server behind a name: of the configuration, or of the environment."""
+        from setpoint.targets.postgres.server import server_of, variable_of
+
+        given = self._config.connections.get(connection, f"env:{variable_of(connection)}")
+        if given.startswith("env:"):
+            return server_of(connection, os.environ.get(given.removeprefix("env:")))
+        return server_of(connection, given)
 
     def storage(self, table: Delta) -> Storage:
         """Where a Delta table lives; catalog names are resolved through the session."""
@@ -61,8 +74,6 @@ class Adapters:
 
 def place_of(table: Table, config: Config) -> str:
     """A table's place in one spelling, found without opening anything."""
-    import os
-
     if isinstance(table, Delta) and table.path is not None:
         place = located(table.path, config.root)
         return place if "://" in place else os.path.normpath(place)

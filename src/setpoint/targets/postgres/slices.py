@@ -1,0 +1,235 @@
+"""The state of a pipeline's windows: receipts, and whether the rows are still those they tell of.
+
+PostgreSQL keeps no log of changes, but every row names the transaction that wrote it (xmin). A
+slice is untouched when it holds as many rows as its receipt left and all of them are of that
+transaction. For keyed writes, whose windows share all rows, no row may be of a transaction
+that is neither the pipeline's own nor older than the receipt, and the table's row count must
+be what the latest receipt left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import RefusedError
+from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.receipt import SliceState
+from setpoint.model.scope import Scope
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
+from setpoint.model.write import KEYED, DeleteInsert, Overwrite
+from setpoint.targets.postgres import receipts
+from setpoint.targets.postgres.catalog import StoredTable
+from setpoint.targets.postgres.names import TableName, literal, quote
+from setpoint.targets.postgres.receipts import Landed
+
+if TYPE_CHECKING:
+    import psycopg
+
+_LOW = 0xFFFFFFFF
+# By transaction: how many rows it wrote that are there now.
+Writers = Mapping[int, int]
+
+
+def slice_column(pipeline: Pipeline) -> str | None:
+    """The column of the window's slice, for the patterns that replace slices."""
+    slices = isinstance(pipeline.write, (Overwrite, DeleteInsert))
+    return pipeline.target.slice_column if slices else None
+
+
+def rule_of(pipeline: Pipeline, table: StoredTable, name: TableName) -> SliceRule | None:
+    """The rule of the slices in an existing table."""
+    column = slice_column(pipeline)
+    if column is None:
+        return None
+    stored = table.column(column)
+    if stored is None:
+        raise RefusedError(
+            "SP-T02",
+            f"The table {name} has no column {column}.",
+            why="It is the column that says which window a row belongs to.",
+            next="Correct time= of the pipeline's target.",
+        )
+    return SliceRule.of(column, stored.slice_kind, pipeline.every, pipeline.timezone)
+
+
+def condition_of(scope: Scope, window: Window) -> str:
+    """The rows that a publish replaces, as PostgreSQL writes it."""
+    match scope.write:
+        case Overwrite():
+            return slice_sql(scope.rule, window)
+        case DeleteInsert(where) if scope.rule is None:
+            return f"({where}\n)"
+        case DeleteInsert(where):
+            return f"({where}\n) AND {slice_sql(scope.rule, window)}"
+        case _:
+            return "true"
+
+
+def slice_sql(rule: SliceRule | None, window: Window) -> str:
+    """The window's slice as a condition in PostgreSQL's spelling."""
+    if rule is None:
+        raise TypeError("the target names no column for the window")
+    column = quote(rule.column)
+    if rule.kind in ("string", "integer", "long"):
+        name = str(rule.only_value(window))
+        return f"{column} = {literal(name) if rule.kind == 'string' else name}"
+    start, end = (_moment(rule, bound) for bound in rule.bounds(window))
+    return f"{column} >= {start} AND {column} < {end}"
+
+
+@dataclass(frozen=True)
+class Slices:
+    """What a server says about the windows of one pipeline, at the time of asking."""
+
+    connection: psycopg.Connection[Any]
+    pipeline: Pipeline
+    name: TableName
+    table: StoredTable
+    rule: SliceRule | None
+
+    def states(self, windows: Sequence[Window]) -> dict[Window, SliceState]:
+        """The state of each window, in a handful of queries however many windows there are."""
+        landed = receipts.latest(self.connection, self.table.oid, self.pipeline.name)
+        newest = newest_of(landed, self.pipeline) if self.pipeline.newest_counts else ""
+        asked = [window for window in windows if window.id in landed]
+        if isinstance(self.pipeline.write, KEYED):
+            judged = self._keyed(asked, landed)
+        else:
+            judged = self._by_slice(asked, landed)
+        states = {}
+        for window in windows:
+            found = landed.get(window.id)
+            if found is None:
+                states[window] = SliceState(0, None, None, newest=newest)
+                continue
+            untouched, rows = judged[window]
+            states[window] = SliceState(
+                found.generation, found.receipt, untouched, rows, found.xid, newest
+            )
+        return states
+
+    def _by_slice(
+        self, windows: Sequence[Window], landed: Mapping[str, Landed]
+    ) -> dict[Window, tuple[bool, int]]:
+        judged = {}
+        for window, writers in self._writers(windows).items():
+            found = landed[window.id]
+            ours = writers.get(found.data_xid & _LOW, 0)
+            rows = sum(writers.values())
+            judged[window] = (ours == rows == found.rows_kept, rows)
+        return judged
+
+    def _writers(self, windows: Sequence[Window]) -> Mapping[Window, Writers]:
+        if not windows:
+            return {}
+        match self.pipeline.write:
+            case Overwrite() if self.rule is not None:
+                return self._writers_by_rule(self.rule, windows)
+            case _:
+                scope = Scope(self.pipeline.write, self.rule)
+                return {
+                    window: self._writers_where(condition_of(scope, window)) for window in windows
+                }
+
+    def _writers_by_rule(
+        self, rule: SliceRule, windows: Sequence[Window]
+    ) -> Mapping[Window, Writers]:
+        """One pass over the asked stretch of the table, whatever the number of windows."""
+        found: dict[Window, dict[int, int]] = {window: {} for window in windows}
+        column = quote(rule.column)
+        if rule.kind in ("string", "integer", "long"):
+            named = {str(rule.only_value(window)): window for window in windows}
+            text, kind = list(named), "text" if rule.kind == "string" else "int8"
+            rows = self.connection.execute(
+                f"SELECT {column}::text, xmin::text::int8, count(*) FROM {self.name.sql} "
+                f"WHERE {column} = ANY ($1::text[]::{kind}[]) GROUP BY 1, 2",
+                [text],
+            ).fetchall()
+            for name, xmin, count in rows:
+                found[named[name]][xmin] = count
+            return found
+        kind = {"date": "date", "timestamp": "timestamptz"}.get(rule.kind, "timestamp")
+        bounds = {window: rule.bounds(window) for window in windows}
+        edges = sorted({edge for pair in bounds.values() for edge in pair})
+        rows = self.connection.execute(
+            f"SELECT width_bucket({column}, $1::{kind}[]), xmin::text::int8, count(*) "
+            f"FROM {self.name.sql} WHERE {column} >= $2::{kind} AND {column} < $3::{kind} "
+            "GROUP BY 1, 2",
+            [edges, edges[0], edges[-1]],
+        ).fetchall()
+        starts = {edges.index(start) + 1: window for window, (start, _) in bounds.items()}
+        for bucket, xmin, count in rows:
+            if bucket in starts:
+                found[starts[bucket]][xmin] = count
+        return found
+
+    def _writers_where(self, condition: str) -> Writers:
+        rows = self.connection.execute(
+            f"SELECT xmin::text::int8, count(*) FROM {self.name.sql} WHERE {condition} GROUP BY 1",
+            binary=True,
+        ).fetchall()
+        return {xmin: count for xmin, count in rows}
+
+    def _keyed(
+        self, windows: Sequence[Window], landed: Mapping[str, Landed]
+    ) -> dict[Window, tuple[bool, int]]:
+        if not windows:
+            return {}
+        writers = self._writers_where("true")
+        rows = sum(writers.values())
+        ours, left, drifts = self._history()
+        newest = self._next_transaction()
+        judged = {}
+        for window in windows:
+            found = landed[window.id]
+            foreign = any(
+                xmin not in ours and not visible(_full(xmin, newest), found.seen)
+                for xmin in writers
+            )
+            drifted = any(number > found.number for number in drifts)
+            judged[window] = (not foreign and not drifted and rows == left, rows)
+        return judged
+
+    def _history(self) -> tuple[set[int], int | None, list[int]]:
+        """The pipeline's transactions, the rows that the latest one left, and the drifts."""
+        found = self.connection.execute(
+            "SELECT number, data_xid, table_rows, drifted FROM setpoint.receipts "
+            "WHERE table_id = $1 AND pipeline = $2 ORDER BY number",
+            [self.table.oid, self.pipeline.name],
+        ).fetchall()
+        left = next((rows for _, _, rows, _ in reversed(found) if rows is not None), None)
+        ours = {xid & _LOW for _, xid, _, _ in found}
+        return ours, left, [number for number, _, _, drifted in found if drifted]
+
+    def _next_transaction(self) -> int:
+        found = self.connection.execute(
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+        ).fetchone()
+        return int(found[0]) if found else 0
+
+
+def visible(xid: int, snapshot: str) -> bool:
+    """Whether a transaction had committed when the snapshot (xmin:xmax:running) was taken."""
+    xmin, xmax, running = snapshot.split(":")
+    if xid < int(xmin):
+        return True
+    return xid < int(xmax) and str(xid) not in running.split(",")
+
+
+def _full(xmin: int, newest: int) -> int:
+    """A row's 32-bit transaction id with the epoch that it must be of."""
+    full = (newest & ~_LOW) | xmin
+    return full if full <= newest else full - _LOW - 1
+
+
+def _moment(rule: SliceRule, value: Any) -> str:
+    match rule.kind:
+        case "date":
+            return f"DATE '{value.isoformat()}'"
+        case "timestamp":
+            return f"TIMESTAMPTZ '{value.strftime('%Y-%m-%d %H:%M:%S')}+00:00'"
+        case _:
+            return f"TIMESTAMP '{value.strftime('%Y-%m-%d %H:%M:%S')}'"

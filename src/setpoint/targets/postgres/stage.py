@@ -1,0 +1,440 @@
+"""Staging for PostgreSQL: an unlogged table of the attempt, in the schema `setpoint`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from setpoint.errors import PermanentError, RefusedError, SetpointError, UsageError
+from setpoint.model.audit import Audit, Unique, rides_along
+from setpoint.model.ports import Staged
+from setpoint.model.run import Run
+from setpoint.model.scope import Scope
+from setpoint.model.write import InsertNew, Merge
+from setpoint.spark import audits as spark_audits
+from setpoint.spark import stage as spark_stage
+from setpoint.spark.batch import DELETED, any_null
+from setpoint.spark.contents import quoted, row_hash
+from setpoint.spark.failures import explain
+from setpoint.targets.postgres import batch as keyed
+from setpoint.targets.postgres.ingest import INGESTED, ingesting, proven_unique, reading
+from setpoint.targets.postgres.names import OURS, TableName, literal, quote
+from setpoint.targets.postgres.receipts import ensure_schema
+from setpoint.targets.postgres.schema import Fit
+from setpoint.targets.postgres.server import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_OUTSIDE = "outside the window"
+_PREFIX = "stage_"
+_LOCATION = re.compile(rf"{_PREFIX}[0-9a-z_]{{1,50}}")
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class PostgresStage:
+    """The PostgreSQL side of a stage: its table, and the transactions whose rows count."""
+
+    table: TableName
+    xids: tuple[int, ...]
+    fit: Fit
+    scope: Scope
+    schema: T.StructType
+    removes: bool
+    distinct: frozenset[tuple[str, ...]] = field(default=frozenset())
+
+    @property
+    def counted(self) -> str:
+        """The condition that a staged row was written by a task that won."""
+        return f"s.xmin = ANY ('{{{','.join(str(xid & 0xFFFFFFFF) for xid in self.xids)}}}'::xid[])"
+
+    @property
+    def source(self) -> str:
+        return f"{self.table.sql} AS s WHERE {self.counted}"
+
+    @property
+    def kept(self) -> str:
+        """The staged rows that readers will see: what the audits are about."""
+        return f"{self.source} AND NOT s.{quote(DELETED)}" if self.removes else self.source
+
+
+def location(attempt: str) -> str:
+    """The attempt's table in the schema `setpoint`."""
+    return _PREFIX + re.sub(r"[^0-9a-z_]", "_", attempt.lower())[:50]
+
+
+def table_at(place: str) -> TableName:
+    """The staging table at a location; nothing else can be named this way."""
+    if not _LOCATION.fullmatch(place):
+        raise PermanentError(
+            "SP-P04",
+            f"{place!r:.80} is not a staging table.",
+            why="Only tables that setpoint staged may be removed.",
+            state="Nothing was removed.",
+            next="Please report this with the output of: setpoint show",
+        )
+    return TableName(OURS, place)
+
+
+def write(
+    frame: DataFrame,
+    run: Run,
+    attempt: str,
+    audits: Sequence[Audit],
+    *,
+    server: Server,
+    uri: str,
+    fit: Fit,
+    scope: Scope,
+) -> Staged:
+    """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
+    write = run.pipeline.write
+    frame = given = frame.select(*(F.col(quoted(name)) for name in fit.names))
+    schema = frame.schema
+    incoming = Observation()
+    if isinstance(write, (Merge, InsertNew)):
+        frame = _incoming(frame, write, incoming)
+    removes = isinstance(write, Merge) and write.delete_when is not None
+    if isinstance(write, Merge) and write.delete_when is not None:
+        frame = frame.withColumn(DELETED, F.coalesce(_parsed(write.delete_when, run), F.lit(False)))
+    condition = scope.condition(run.window)
+    counts = _counts(frame, run, fit, condition, audits, schema, removes)
+    counted = spark_stage.Counted(frame, counts)
+    keys = _key_sets(write, audits)
+    stage = PostgresStage(table_at(location(attempt)), (), fit, scope, schema, removes)
+    _create(server, stage, run, attempt, uri)
+    try:
+        stage = _ingest(counted, stage, keys, server, run)
+        observed = counted.observed()
+        _refuse_unfit(given, run, fit, condition, observed)
+        if isinstance(write, (Merge, InsertNew)):
+            found = keyed.Incoming.of(spark_stage.metrics_of(incoming))
+            keyed.refuse_nulls(given, write, run, found)
+            return _keyed(stage, observed, found, audits, run, attempt, server, frame.sparkSession)
+    except SetpointError:
+        _forget(server, stage)
+        raise
+    return _staged(stage, observed, audits, attempt)
+
+
+def _incoming(frame: DataFrame, write: Merge | InsertNew, observation: Observation) -> DataFrame:
+    null_key = any_null(write.keys)
+    null_sequence = any_null(write.sequence) if isinstance(write, Merge) else F.lit(False)
+    frame = frame.observe(
+        observation,
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(null_key).alias("null_keys"),
+        F.count_if(null_sequence).alias("null_sequences"),
+    )
+    return frame.where(~null_key) if write.null_keys == "quarantine" else frame
+
+
+def _counts(
+    frame: DataFrame,
+    run: Run,
+    fit: Fit,
+    condition: str | None,
+    audits: Sequence[Audit],
+    schema: T.StructType,
+    removes: bool,
+) -> dict[str, Column]:
+    stays = ~F.col(DELETED) if removes else F.lit(True)
+    counts: dict[str, Column] = {}
+    if condition is not None:
+        # Analysed here: a condition that Spark does not understand is refused before the stage.
+        _analysed(frame, condition, run)
+        counts[_OUTSIDE] = spark_stage.is_not_true(condition)
+    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
+    counts |= {
+        f"audit {n}": spark_audits.violation(audit, schema) & stays
+        for n, audit in enumerate(audits)
+        if rides_along(audit)
+    }
+    return counts | ({DELETED: F.col(DELETED)} if removes else {})
+
+
+def _parsed(condition: str, run: Run) -> Column:
+    try:
+        return F.expr(condition)
+    except Exception as error:
+        raise _not_a_condition(condition, run, error) from error
+
+
+def _analysed(frame: DataFrame, condition: str, run: Run) -> None:
+    try:
+        _ = frame.where(F.expr(condition)).schema
+    except Exception as error:
+        raise _not_a_condition(condition, run, error) from error
+
+
+def _not_a_condition(condition: str, run: Run, error: Exception) -> RefusedError:
+    said = str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error)
+    return RefusedError(
+        "SP-D09",
+        f"Spark cannot evaluate the condition {condition!r:.200} of {run.label}: {said}",
+        why="It says which rows are meant, in Spark and in PostgreSQL alike.",
+        next="Write it so that both understand it, then run again.",
+    )
+
+
+def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
+    """The column sets whose uniqueness somebody will ask for."""
+    wanted = [write.keys] if isinstance(write, (Merge, InsertNew)) else []
+    wanted += [audit.columns for audit in audits if isinstance(audit, Unique)]
+    return list(dict.fromkeys(wanted))
+
+
+def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: str) -> None:
+    columns = [f"{item.quoted} {item.mapped.stage}" for item in stage.fit.fields]
+    columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
+    with server.session(f"making the stage of {run.label}") as connection:
+        ensure_schema(connection)
+        now = connection.execute("SELECT (extract(epoch FROM now()) * 1000)::int8").fetchone()
+        about = {
+            "pipeline": run.pipeline.name,
+            "window": run.window.id,
+            "attempt": attempt,
+            "target": uri,
+            "made_ms": now[0] if now else 0,
+        }
+        connection.execute(
+            f"CREATE UNLOGGED TABLE {stage.table.sql} ({', '.join(columns)}) "
+            "WITH (autovacuum_enabled = false); "
+            f"COMMENT ON TABLE {stage.table.sql} IS {literal(json.dumps(about))}"
+        )
+
+
+def _ingest(
+    counted: spark_stage.Counted,
+    stage: PostgresStage,
+    keys: list[tuple[str, ...]],
+    server: Server,
+    run: Run,
+) -> PostgresStage:
+    hashes = {f"__setpoint_hash_{n}": columns for n, columns in enumerate(keys)}
+    outgoing = [_outgoing(item.name, item.mapped.as_json) for item in stage.fit.fields]
+    outgoing += [F.col(DELETED)] if stage.removes else []
+    outgoing += [
+        row_hash(T.StructType([stage.schema[name] for name in columns])).alias(alias)
+        for alias, columns in hashes.items()
+    ]
+    ingest = ingesting(server.url, stage.table.schema, stage.table.table, tuple(hashes))
+    try:
+        rows = counted.frame.select(*outgoing)
+        reports = rows.mapInArrow(ingest, INGESTED).collect()
+    except Exception as error:
+        raise _explained(error, run, server) from error
+    stored, observed = sum(report["rows"] for report in reports), counted.observed().rows
+    if stored != observed:
+        raise PermanentError(
+            "SP-P04",
+            f"The staging job of {run.label} counted {observed:,} rows, but its tasks stored "
+            f"{stored:,}.",
+            why="A task may have run twice.",
+            state="The target is unchanged; the stage was dropped.",
+            next="Run again; it is always safe.",
+        )
+    distinct = (columns for n, columns in enumerate(keys) if proven_unique(reports, n))
+    xids = tuple(int(report["xid"]) for report in reports)
+    return replace(stage, xids=xids, distinct=frozenset(distinct))
+
+
+def _outgoing(name: str, as_json: bool) -> Column:
+    column = F.col(quoted(name))
+    return F.to_json(column, _JSON).alias(name) if as_json else column
+
+
+def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
+    text = str(error)
+    if "adbc_driver" in text and "ModuleNotFoundError" in text:
+        return UsageError(
+            "SP-C08",
+            "The package adbc-driver-postgresql is missing where Spark runs Python.",
+            why="Every executor writes its rows to PostgreSQL itself.",
+            next="Install it there: pip install adbc-driver-postgresql",
+        )
+    if "SQLSTATE: 22021" in text:
+        return RefusedError(
+            "SP-O05",
+            f"A text of {run.label} holds the character U+0000.",
+            why="PostgreSQL cannot store it.",
+            state="The target is unchanged; the stage was dropped.",
+            next="Remove it, for example with F.translate(column, '\\u0000', '').",
+        )
+    found = explain(error, f"staging {run.label}")
+    found.what = server.scrubbed(found.what)
+    return found
+
+
+def _keyed(
+    stage: PostgresStage,
+    observed: spark_stage.Observed,
+    incoming: keyed.Incoming,
+    audits: Sequence[Audit],
+    run: Run,
+    attempt: str,
+    server: Server,
+    session: SparkSession,
+) -> Staged:
+    """The stage of a keyed write, brought to one row per key inside PostgreSQL."""
+    write = run.pipeline.write
+    assert isinstance(write, (Merge, InsertNew))
+    staged = _staged(stage, observed, audits, attempt)
+    notes: tuple[str, ...] = ()
+    with server.session(f"resolving the keys of {run.label}") as connection:
+        connection.execute(f"ANALYZE {stage.table.sql}")
+        if write.keys not in stage.distinct:
+            rows, deletes, tied = keyed.resolve(connection, stage, write, run)
+            notes = keyed.notes(write, incoming, rows, tied)
+            staged = replace(staged, rows=rows, deletes=deletes)
+    aside = incoming.null_keys if write.null_keys == "quarantine" else 0
+    staged = replace(staged, quarantined=aside, notes=notes)
+    if staged.rows != observed.rows and any(staged.violations.values()):
+        # Some of the rows that were counted are no longer there.
+        staged = replace(staged, violations=_recounted(session, server, staged, audits))
+    return staged
+
+
+def _recounted(
+    session: SparkSession, server: Server, staged: Staged, audits: Sequence[Audit]
+) -> dict[int, int]:
+    rows = read_back(session, server, staged)
+    wanted = {n: audits[n] for n in staged.violations}
+    counts = [
+        F.count_if(spark_audits.violation(audit, rows.schema)).alias(str(n))
+        for n, audit in wanted.items()
+    ]
+    try:
+        found = rows.agg(*counts).collect()[0]
+    except Exception as error:
+        raise explain(error, "counting violations") from error
+    return {n: int(found[str(n)]) for n in wanted}
+
+
+def _staged(
+    stage: PostgresStage,
+    observed: spark_stage.Observed,
+    audits: Sequence[Audit],
+    attempt: str,
+) -> Staged:
+    return Staged(
+        location=stage.table.table,
+        attempt=attempt,
+        rows=observed.rows,
+        contents=observed.contents,
+        files=None,
+        violations={
+            n: observed.counts[f"audit {n}"] for n, a in enumerate(audits) if rides_along(a)
+        },
+        changes_schema=bool(stage.fit.added),
+        handle=stage,
+        deletes=observed.counts.get(DELETED, 0),
+    )
+
+
+def read_back(session: SparkSession, server: Server, staged: Staged) -> DataFrame:
+    """The staged rows that readers will see, as a frame."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    stage: PostgresStage = staged.handle
+    with server.session("reading the stage back") as connection:
+        found = connection.execute(
+            f"SELECT pg_catalog.pg_relation_size({literal(stage.table.sql)}::regclass)"
+        ).fetchone()
+    blocks = int(found[0]) // _BLOCK + 1 if found else 1
+    size = max(64, -(-blocks // 64))
+    wire = T.StructType(
+        [T.StructField(f.name, _wire(f.dataType, stage, f.name)) for f in stage.schema.fields]
+    )
+    columns = ", ".join(
+        f"s.{quote(f.name)}{_selected(f.dataType, stage, f.name)}" for f in stage.schema.fields
+    )
+    query = f"SELECT {columns} FROM {stage.kept}"
+    read = reading(server.url, query, to_arrow_schema(wire), size)
+    starts = session.range(0, blocks, size)
+    frame = starts.mapInArrow(read, wire)
+    return frame.select(
+        *(_restored(f, stage.fit.field(f.name).mapped.as_json) for f in stage.schema.fields)
+    )
+
+
+def _wire(kind: T.DataType, stage: PostgresStage, name: str) -> T.DataType:
+    if stage.fit.field(name).mapped.as_json or isinstance(kind, T.DecimalType):
+        return T.StringType()
+    if isinstance(kind, T.ByteType):
+        return T.ShortType()
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_wire(kind.elementType, stage, name))
+    return kind
+
+
+def _selected(kind: T.DataType, stage: PostgresStage, name: str) -> str:
+    if isinstance(kind, T.DecimalType):
+        return "::text"
+    if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.DecimalType):
+        return "" if stage.fit.field(name).mapped.as_json else "::text[]"
+    return ""
+
+
+def _restored(item: T.StructField, as_json: bool) -> Column:
+    column = F.col(quoted(item.name))
+    if not as_json:
+        return column.cast(item.dataType).alias(item.name)
+    if isinstance(item.dataType, T.VariantType):
+        return F.parse_json(column).alias(item.name)
+    return F.from_json(column, item.dataType, _JSON).alias(item.name)  # type: ignore[arg-type]
+
+
+def _refuse_unfit(
+    frame: DataFrame,
+    run: Run,
+    fit: Fit,
+    condition: str | None,
+    observed: spark_stage.Observed,
+) -> None:
+    """Refuse rows that were counted as unfit while they were staged."""
+    if condition is not None and observed.counts[_OUTSIDE]:
+        raise outside(frame, run, condition, observed.counts[_OUTSIDE], observed.rows)
+    for name in fit.required:
+        if count := observed.counts[f"null {name}"]:
+            raise RefusedError(
+                "SP-O04",
+                f"{name} is null in {count:,} of {observed.rows:,} rows of {run.label}, "
+                "but the target says NOT NULL.",
+                state="The target is unchanged; the stage was dropped.",
+                next="Correct the pipeline, then run again.",
+            )
+
+
+def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
+    """Rows for which the condition of the write does not hold."""
+    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
+    example = f" For example: {strays[0]}." if strays else ""
+    return RefusedError(
+        "SP-O02",
+        f"{count:,} of {rows:,} rows of {run.label} lie outside the window: "
+        f"{condition} does not hold.{example}",
+        why="Publishing them would change another window's slice.",
+        state="The target is unchanged; the stage was dropped.",
+        next="Clip the result to the window, or correct the condition.",
+    )
+
+
+def _forget(server: Server, stage: PostgresStage) -> None:
+    """Clear a refused stage away; what cannot be removed now is a matter for recover."""
+    with suppress(SetpointError), server.session("dropping a stage") as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {stage.table.sql}")

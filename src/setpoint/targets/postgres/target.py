@@ -1,0 +1,254 @@
+"""A PostgreSQL table as the target of one pipeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import DefinitionError, RefusedError
+from setpoint.model.audit import Audit, AuditResult
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import Leftover, Published, Recall, Staged
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+from setpoint.model.scope import Scope
+from setpoint.model.slice import SliceRule
+from setpoint.model.support import MATRIX
+from setpoint.model.table import Postgres
+from setpoint.model.window import Window
+from setpoint.model.write import KEYED, DeleteInsert, Merge
+from setpoint.targets.postgres import receipts
+from setpoint.targets.postgres.catalog import StoredTable, describe, server_version
+from setpoint.targets.postgres.names import OURS, literal, parse_name
+from setpoint.targets.postgres.publish import Publishing, table_id_of
+from setpoint.targets.postgres.server import Server
+from setpoint.targets.postgres.slices import Slices, rule_of, slice_column
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame, SparkSession
+
+    from setpoint.targets.postgres.schema import Fit
+
+_STAGES = f"""
+SELECT c.relname::text, obj_description(c.oid, 'pg_class'), pg_total_relation_size(c.oid)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = '{OURS}' AND c.relkind = 'r' AND c.relname LIKE 'stage\\_%'
+ORDER BY c.relname
+"""
+
+
+class PostgresTarget:
+    """The target port for PostgreSQL; everything but staging is done without Spark."""
+
+    def __init__(self, pipeline: Pipeline, table: Postgres, server: Server) -> None:
+        self._pipeline = pipeline
+        self._spec = table
+        self._server = server
+        self._name = parse_name(table.table)
+        if self._name.schema == OURS:
+            raise DefinitionError(
+                "SP-D01",
+                f"{pipeline.name}: the schema {OURS} holds receipts and stages.",
+                why="A table among them could be taken for one of them.",
+                next="Choose another schema for the target.",
+            )
+
+    @property
+    def uri(self) -> str:
+        return f"postgres:{self._spec.connection}/{self._name}"
+
+    def connectors(self) -> frozenset[str]:
+        return frozenset()
+
+    def mechanism(self) -> str:
+        return MATRIX[(self._pipeline.write.name, "postgres")].mechanism
+
+    def table_id(self) -> str | None:
+        with self._server.session(f"looking at {self._name}") as connection:
+            table = describe(connection, self._name)
+            return table_id_of(connection, table.oid) if table else None
+
+    def published_windows(self) -> Sequence[str]:
+        with self._server.session(f"looking at {self._name}") as connection:
+            table = self._published(connection)
+            if table is None:
+                return ()
+            return sorted(receipts.latest(connection, table.oid, self._pipeline.name))
+
+    def check_definition(self) -> None:
+        """Compare the definition with the existing table: its kind, its slice column."""
+        with self._server.session(f"looking at {self._name}") as connection:
+            server_version(connection)
+            table = describe(connection, self._name)
+        if table is not None:
+            rule_of(self._pipeline, table, self._name)
+
+    def inspect(
+        self, windows: Sequence[Window], recall: Recall | None = None
+    ) -> Mapping[Window, SliceState]:
+        with self._server.session(f"looking at {self._name}") as connection:
+            table = self._published(connection)
+            if table is None:
+                return {window: SliceState(0, None, None) for window in windows}
+            rule = rule_of(self._pipeline, table, self._name)
+            return Slices(connection, self._pipeline, self._name, table, rule).states(windows)
+
+    def location(self, run: Run, attempt: str) -> str:
+        from setpoint.targets.postgres import stage
+
+        return stage.location(attempt)
+
+    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+        from setpoint.spark.audits import check_columns
+        from setpoint.targets.postgres import schema, stage
+
+        with self._server.session(f"looking at {self._name}") as connection:
+            table = describe(connection, self._name)
+            fit = schema.fit(
+                frame.schema,
+                table,
+                needed=self._needed_columns(),
+                evolve=self._spec.evolve,
+                label=run.label,
+            )
+            self._refuse_condition(connection, fit, run)
+        check_columns(audits, frame.schema, run.label)
+        return stage.write(
+            frame,
+            run,
+            attempt,
+            audits,
+            server=self._server,
+            uri=self.uri,
+            fit=fit,
+            scope=Scope(self._pipeline.write, self._rule(table, frame)),
+        )
+
+    def audit(
+        self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
+    ) -> list[AuditResult]:
+        from setpoint.targets.postgres.audits import evaluate
+
+        return evaluate(session, self._server, staged, run, audits)
+
+    def sample(
+        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+    ) -> tuple[dict[str, Any], ...]:
+        from setpoint.spark.audits import sample, violation
+        from setpoint.targets.postgres.stage import read_back
+
+        frame = read_back(session, self._server, staged)
+        return sample(frame.where(violation(audit, frame.schema)))
+
+    def publish(
+        self,
+        session: SparkSession,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged | None,
+        expected: SliceState,
+    ) -> Published:
+        work = Publishing(self._server, self._pipeline, self._name, run, receipt, staged, expected)
+        return work.execute()
+
+    def landed(self, window: str, attempt: str) -> Published | None:
+        with self._server.session(f"looking at {self._name}") as connection:
+            if not receipts.exists(connection):
+                return None
+            found = receipts.of_attempt(connection, self._pipeline.name, window, attempt)
+            if found is None:
+                return None
+            receipt, xid, oid = found
+            return Published(receipt, xid, table_id_of(connection, oid))
+
+    def has_stage(self, location: str) -> bool:
+        from setpoint.targets.postgres.stage import table_at
+
+        with self._server.session("looking at a stage") as connection:
+            found = connection.execute(
+                f"SELECT to_regclass({literal(table_at(location).sql)}) IS NOT NULL"
+            ).fetchone()
+            return bool(found and found[0])
+
+    def drop_stage(self, location: str) -> None:
+        from setpoint.targets.postgres.stage import table_at
+
+        table = table_at(location)
+        with self._server.session("dropping a stage") as connection:
+            connection.execute("SET lock_timeout = '5s'")
+            connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
+
+    def tidy_stage(self, staged: Staged) -> None:
+        # The commit has dropped it, unless a task that lost its race was still writing to it.
+        self.drop_stage(staged.location)
+
+    def leftovers(self) -> Sequence[Leftover]:
+        with self._server.session("looking for stages") as connection:
+            found = connection.execute(_STAGES).fetchall()
+        left = []
+        for name, comment, size in found:
+            try:
+                about = json.loads(comment or "")
+                ours = about["target"] == self.uri
+                leftover = Leftover(
+                    location=name,
+                    attempt=about["attempt"],
+                    pipeline=about["pipeline"],
+                    window=about["window"],
+                    files=1,
+                    size=int(size),
+                    modified_ms=int(about["made_ms"]),
+                )
+            except (ValueError, KeyError, TypeError):
+                continue
+            if ours:
+                left.append(leftover)
+        return left
+
+    def _published(self, connection: psycopg.Connection[Any]) -> StoredTable | None:
+        """The table, if it is there and anything was ever published in this database."""
+        table = describe(connection, self._name)
+        return table if table is not None and receipts.exists(connection) else None
+
+    def _needed_columns(self) -> list[tuple[str, str]]:
+        write, column = self._pipeline.write, slice_column(self._pipeline)
+        needed = []
+        if column is not None:
+            needed.append((column, "the column that says which window a row belongs to"))
+        if isinstance(write, KEYED):
+            needed += [(name, "a part of the key") for name in write.keys]
+        if isinstance(write, Merge):
+            needed += [(name, "a part of sequence_by") for name in write.sequence]
+        return needed
+
+    def _rule(self, table: StoredTable | None, frame: DataFrame) -> SliceRule | None:
+        column, pipeline = slice_column(self._pipeline), self._pipeline
+        if column is None:
+            return None
+        if table is not None:
+            return rule_of(pipeline, table, self._name)
+        kind = frame.schema[column].dataType.typeName()
+        return SliceRule.of(column, kind, pipeline.every, pipeline.timezone)
+
+    def _refuse_condition(self, connection: psycopg.Connection[Any], fit: Fit, run: Run) -> None:
+        """A condition that PostgreSQL does not understand is refused before anything is staged."""
+        import psycopg
+
+        write = self._pipeline.write
+        if not isinstance(write, DeleteInsert):
+            return
+        columns = ", ".join(f"NULL::{item.mapped.cast} AS {item.quoted}" for item in fit.fields)
+        try:
+            connection.execute(
+                f"EXPLAIN SELECT FROM (SELECT {columns}) AS t WHERE ({write.where}\n)", binary=True
+            )
+        except psycopg.Error as error:
+            raise RefusedError(
+                "SP-D09",
+                f"PostgreSQL cannot evaluate the condition {write.where!r:.200} of {run.label}: "
+                f"{self._server.said(error)}",
+                why="It says which rows are meant, in Spark and in PostgreSQL alike.",
+                next="Write it so that both understand it, then run again.",
+            ) from error

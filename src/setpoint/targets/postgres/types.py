@@ -1,0 +1,118 @@
+"""Spark's types in PostgreSQL: how each is staged, created and given to an existing column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import types as T
+
+from setpoint.targets.postgres.catalog import StoredColumn
+
+_SCALARS: Mapping[type[T.DataType], str] = {
+    T.ByteType: "smallint",
+    T.ShortType: "smallint",
+    T.IntegerType: "integer",
+    T.LongType: "bigint",
+    T.FloatType: "real",
+    T.DoubleType: "double precision",
+    T.BooleanType: "boolean",
+    T.StringType: "text",
+    T.BinaryType: "bytea",
+    T.DateType: "date",
+    T.TimestampType: "timestamp with time zone",
+    T.TimestampNTZType: "timestamp without time zone",
+}
+# Wider columns that hold every value of the narrower type as it is.
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "smallint": ("smallint", "integer", "bigint"),
+    "integer": ("integer", "bigint"),
+    "real": ("real", "double precision"),
+}
+_DIGITS: Mapping[type[T.DataType], int] = {
+    T.ByteType: 3,
+    T.ShortType: 5,
+    T.IntegerType: 10,
+    T.LongType: 19,
+}
+_NESTED = (T.StructType, T.MapType, T.VariantType, T.ArrayType)
+JSON = ("json", "jsonb")
+# What Spark has no type for is given as text; PostgreSQL reads it, or refuses the value.
+_FROM_TEXT = ("U", "E", "I", "T", "S")
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """One Spark column in PostgreSQL: the types of the staged, the cast and the new column."""
+
+    stage: str
+    cast: str
+    create: str
+    as_json: bool = False
+
+
+def mapped(kind: T.DataType, stored: StoredColumn | None) -> Mapped | None:
+    """How a column travels; None when the type cannot be stored, or not in this column."""
+    if stored is not None and stored.base in JSON and not isinstance(kind, T.StringType):
+        return Mapped("text", stored.declared, "jsonb", as_json=True) if _is_nested(kind) else None
+    if isinstance(kind, T.ArrayType) and (item := scalar(kind.elementType)) is not None:
+        return _array(kind.elementType, item, stored)
+    if _is_nested(kind):
+        return Mapped("text", "jsonb", "jsonb", as_json=True) if stored is None else None
+    name = scalar(kind)
+    if name is None:
+        return None
+    staged = "numeric" if isinstance(kind, T.DecimalType) else name
+    if stored is None:
+        return Mapped(staged, name, name)
+    return Mapped(staged, _cast(stored), name) if _takes(stored, kind, name) else None
+
+
+def scalar(kind: T.DataType) -> str | None:
+    """The column type of a plain Spark type, or None."""
+    if isinstance(kind, T.DecimalType):
+        return f"numeric({kind.precision},{kind.scale})"
+    return next((name for of, name in _SCALARS.items() if isinstance(kind, of)), None)
+
+
+def _is_nested(kind: T.DataType) -> bool:
+    return isinstance(kind, _NESTED)
+
+
+def _array(element: T.DataType, item: str, stored: StoredColumn | None) -> Mapped | None:
+    staged = "numeric[]" if isinstance(element, T.DecimalType) else f"{item}[]"
+    if stored is None:
+        return Mapped(staged, f"{item}[]", f"{item}[]")
+    wider = ("numeric",) if isinstance(element, T.DecimalType) else _WIDER.get(item, (item,))
+    taken = [f"{name}[]" for name in wider]
+    taken += ["character varying[]"] if item == "text" else []
+    if stored.base not in taken or (stored.base == "numeric[]" and stored.modifier >= 0):
+        return None
+    return Mapped(staged, stored.base, f"{item}[]")
+
+
+def _takes(stored: StoredColumn, kind: T.DataType, name: str) -> bool:
+    limits = stored.precision_and_scale
+    if isinstance(kind, T.DecimalType):
+        return stored.base == "numeric" and (
+            limits is None
+            or (limits[1] >= kind.scale and limits[0] - limits[1] >= kind.precision - kind.scale)
+        )
+    if stored.base == "numeric":
+        digits = _DIGITS.get(type(kind))
+        return digits is not None and (limits is None or limits[0] - limits[1] >= digits)
+    if isinstance(kind, T.StringType):
+        by_text = stored.category in _FROM_TEXT and stored.base not in ("bytea", '"char"')
+        return by_text or stored.base.startswith("time ")
+    return stored.base in _WIDER.get(name, (name,))
+
+
+def _cast(stored: StoredColumn) -> str:
+    """The type to cast to before rows are compared with stored ones.
+
+    A cast to varchar(n) or char(n) would cut texts off in silence, so the length is left to
+    the INSERT, which refuses. Numbers and times take their column's precision.
+    """
+    if stored.category != "S":
+        return stored.declared
+    return "pg_catalog.bpchar" if stored.base == "character" else stored.base
