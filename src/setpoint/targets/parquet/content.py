@@ -8,6 +8,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -101,8 +102,7 @@ def computed(
     rows = new if kept is None else kept.unionByName(new, allowMissingColumns=True)
     rows = rows.select(*(F.col(quoted(name)) for name in stage.fit.columns))
     parts = list(stage.partition_by)
-    observed = spark_stage.write_parquet(rows, folder, counts={}, partition_by=parts)
-    found = _contents(files, folder, parts, {}, observed.rows, run)
+    found = _contents(files, folder, parts, {}, _written(rows, folder, parts), run)
     return Change(_in_units(found, units, stage, folder), notes)
 
 
@@ -128,14 +128,14 @@ def _by_key(
         alive = tombstones.without_removed(batch, write, dead)
         wins = alive if stored is None else _that_win(alive, stored, same, write, stage)
     # Written, not computed twice: the look and the rewrite must see the same rows.
-    seen = spark_stage.write_parquet(wins, place, counts={})
+    won = _written(wins, place)
     wins = session.read.schema(wins.schema).option("globPaths", "false").parquet(place)
     new = wins.where(~F.col(DELETED)).drop(DELETED) if DELETED in wins.columns else wins
     if stored is None:
         return None, new, notes, new
     replaced = _with(stored, wins, same)
     kept = _without(stored, wins, same)
-    changed = seen.rows > 0
+    changed = won > 0
     if isinstance(write, Merge) and write.when_missing == "delete":
         missing = _without(stored, batch, same)
         changed = changed or bool(missing.limit(1).count())
@@ -143,6 +143,17 @@ def _by_key(
         kept = _with(kept, batch, same)
     changes = new.unionByName(replaced, allowMissingColumns=True) if changed else None
     return kept, new, notes, changes
+
+
+def _written(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -> int:
+    """Write rows into a new folder; gives back how many."""
+    seen = Observation()
+    writer = rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("error")
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.parquet(folder)
+    return int(spark_stage.metrics_of(seen).get("rows") or 0)
 
 
 def _that_win(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -26,6 +27,7 @@ Spec = Mapping[str, str]
 _STATISTICS = re.compile(
     r"spark\.sql\.statistics\.|numRows$|rawDataSize$|totalSize$|numFiles$|COLUMN_STATS_ACCURATE$"
 )
+_ABSENT = re.compile(r"NoSuchTable|NoSuchDatabase|NoSuchNamespace|_NOT_FOUND")
 _FACTORY = "hive.metastore.client.factory.class"
 _UNANSWERED = re.compile(r"TTransport|Socket|Connection (reset|refused|timed out)|Communications")
 
@@ -67,7 +69,8 @@ class Metastore:
                 state=NOTHING_STARTED,
                 next="Use a classic session: set [spark] master instead of remote.",
             )
-        self._session, self._database, self._table = session, database, table
+        self.session = session
+        self._database, self._table = database, table
 
     @property
     def name(self) -> str:
@@ -77,14 +80,13 @@ class Metastore:
     def table(self) -> TableInfo | None:
         """The table, or None; refused when it is of a kind that no location swap can serve."""
         with self._reading():
-            if not self._catalog.databaseExists(self._database):
-                raise self._unfit(
-                    f"The metastore has no database {self._database}",
-                    f"Create it: CREATE DATABASE {quoted(self._database)}",
-                )
-            if not self._catalog.tableExists(self._database, self._table):
-                return None
-            found = self._catalog.getTable(self._database, self._table)
+            try:
+                found = self._catalog.getTable(self._database, self._table)
+            except Exception as error:
+                if _ABSENT.search(str(error)):
+                    self._refuse_without_database()
+                    return None
+                raise
             body, schema = json.loads(self._json(found)), str(found.schema().json())
         self._refuse_unfit(body)
         return TableInfo(
@@ -94,6 +96,13 @@ class Metastore:
             properties=body["properties"],
             created=int(body["createTime"]),
         )
+
+    def _refuse_without_database(self) -> None:
+        if not self._catalog.databaseExists(self._database):
+            raise self._unfit(
+                f"The metastore has no database {self._database}",
+                f"Create it: CREATE DATABASE {quoted(self._database)}",
+            )
 
     def default_location(self) -> str:
         """Where a new table of this name goes."""
@@ -109,7 +118,7 @@ class Metastore:
 
     def swaps_several(self) -> bool:
         """Whether one call moves several partitions in one transaction; Hive's metastore does."""
-        hadoop = self._session.sparkContext._jsc.hadoopConfiguration()
+        hadoop = self.session.sparkContext._jsc.hadoopConfiguration()
         factory = hadoop.get(_FACTORY) or ""
         return not factory or factory.startswith("org.apache.hadoop.hive.")
 
@@ -119,7 +128,7 @@ class Metastore:
         """Create the table; one that is not partitioned has its rows from the start."""
         kind = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema_json)
         parts = ", ".join(quoted(name) for name in partition_by)
-        self._session.sql(
+        self.session.sql(
             f"CREATE TABLE {self.name} ({kind.toDDL()}) USING parquet "
             f"{f'PARTITIONED BY ({parts}) ' if parts else ''}LOCATION {_literal(location)} "
             f"TBLPROPERTIES ({_literal(ROOT)} = {_literal(root)})"
@@ -127,7 +136,7 @@ class Metastore:
 
     def add_columns(self, schema_json: str) -> None:
         kind = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema_json)
-        self._session.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({kind.toDDL()})")
+        self.session.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({kind.toDDL()})")
 
     def add(self, partitions: Sequence[Partition]) -> None:
         """Add partitions, all in one call."""
@@ -184,7 +193,7 @@ class Metastore:
 
     def refresh(self) -> None:
         """Forget what this session has cached of the table."""
-        self._session.catalog.refreshTable(self.name)
+        self.session.catalog.refreshTable(self.name)
 
     def unanswered(self, error: BaseException) -> bool:
         """Whether a failed call may yet be carried out: its answer is what was lost."""
@@ -192,11 +201,11 @@ class Metastore:
 
     @property
     def _jvm(self) -> Any:
-        return self._session._jvm
+        return self.session._jvm
 
     @property
     def _catalog(self) -> Any:
-        return self._session._jsparkSession.sharedState().externalCatalog()
+        return self.session._jsparkSession.sharedState().externalCatalog()
 
     def _listed(self) -> Any:
         nothing = self._jvm.scala.Option.empty()
@@ -204,9 +213,13 @@ class Metastore:
 
     def _json(self, value: Any) -> str:
         """A Scala value in one answer: through Py4J each member would be a call of its own."""
+        return str(self._mapper.writeValueAsString(value))
+
+    @cached_property
+    def _mapper(self) -> Any:
         mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
         mapper.registerModule(self._jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
-        return str(mapper.writeValueAsString(value))
+        return mapper
 
     def _moved(self, storage: Any, location: str) -> Any:
         uri = self._jvm.org.apache.hadoop.fs.Path(spelled(location)).toUri()

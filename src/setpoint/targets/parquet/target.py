@@ -50,6 +50,7 @@ class ParquetTarget:
         self, pipeline: Pipeline, table: Parquet, session: Callable[[], SparkSession]
     ) -> None:
         self._pipeline, self._spec, self._session = pipeline, table, session
+        self._known: Metastore | None = None
         self._staging_below: str | None = None
         self._database, self._table = _parts(table.table)
 
@@ -61,10 +62,8 @@ class ParquetTarget:
         return frozenset({"hive"})
 
     def mechanism(self) -> str:
-        view = self._view()
-        partitioned = bool(self._partition_columns(view))
-        what = "partitions" if partitioned else "table"
-        if self._is_direct(view):
+        what = "partitions" if self._spec.partition_by else "table"
+        if self._is_direct:
             done = f"the location of the {what} is set to the staged folder"
         else:
             done = f"the {what} is rewritten beside itself, then its location is set"
@@ -133,7 +132,7 @@ class ParquetTarget:
             fit=fit,
             scope=view.scope if view else self._scope(frame),
             partition_by=partition_by,
-            direct=self._is_direct(view),
+            direct=self._is_direct,
         )
         if staged.deletes:
             self._keep_tombstones(frame.sparkSession, staged)
@@ -172,8 +171,10 @@ class ParquetTarget:
         root = staged.handle.root if staged else self._root(self._view())
         files = self._files(root)
         for turn in range(_TURNS):
-            before, change = self._view(), None
-            if staged is not None and turn < _OPEN_TURNS:
+            before, change = None, None
+            if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
+                # Computed without the lock, and used if nothing has changed once it is held.
+                before = self._view()
                 self._refuse_if_fenced(before, run.window, expected, staged)
                 change = self._change(session, before, run, staged, files, turn)
             with files.locked(f"{root}/{FOLDER}/lock", receipt.attempt):
@@ -182,7 +183,7 @@ class ParquetTarget:
                 if staged is not None:
                     if change is None:
                         change = self._change(session, view, run, staged, files, turn)
-                    elif not staged.handle.direct and _seen(before) != _seen(view):
+                    elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, run, receipt, staged, change, files)
         raise TransientError(
@@ -379,7 +380,10 @@ class ParquetTarget:
         return View(self._pipeline, info, identity, units, self._files(info.root))
 
     def _metastore(self) -> Metastore:
-        return Metastore(self._session(), self._database, self._table)
+        session, known = self._session(), self._known
+        if known is None or known.session is not session:
+            known = self._known = Metastore(session, self._database, self._table)
+        return known
 
     def _files(self, root: str) -> Files:
         return files_at(root, self._session)
@@ -398,11 +402,12 @@ class ParquetTarget:
     def _partition_columns(self, view: View | None) -> tuple[str, ...]:
         return view.info.partition_columns if view else self._spec.partition_by
 
-    def _is_direct(self, view: View | None) -> bool:
+    @property
+    def _is_direct(self) -> bool:
         """Whether what is staged becomes visible as it is."""
         write = self._pipeline.write
         if isinstance(write, Overwrite):
-            return slice_column(self._pipeline) in self._partition_columns(view)
+            return slice_column(self._pipeline) in self._spec.partition_by
         return isinstance(write, Replace)
 
     def _scope(self, frame: DataFrame) -> Scope:
