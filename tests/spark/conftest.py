@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,8 @@ from setpoint.project.config import Config
 from setpoint.project.wiring import Project
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
 Rows = Sequence[tuple[Any, ...]]
@@ -59,6 +62,7 @@ class Lab:
     spark: SparkSession
     project: Project
     told: list[str] = field(default_factory=list)
+    shelf: type[Shelf] = Shelf
 
     def job(
         self,
@@ -172,3 +176,58 @@ def lab(project_dir: Path, spark: SparkSession) -> Iterator[Lab]:
 @pytest.fixture
 def shelf() -> type[Shelf]:
     return Shelf
+
+
+class Lake:
+    """The default catalog of a project, seen by pyiceberg and by Spark's connector."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    @property
+    def catalog(self) -> SqlCatalog:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        db = self._lab.root / ".setpoint" / "catalog.db"
+        db.parent.mkdir(exist_ok=True)
+        return SqlCatalog("lake", uri=f"sqlite:///{db}", warehouse=f"file://{self._lab.root}/w")
+
+    def table(self, name: tuple[str, ...] = ("sales", "orders")) -> Table:
+        return self.catalog.load_table(name)
+
+    def rows(self, name: tuple[str, ...] = ("sales", "orders")) -> list[tuple[Any, ...]]:
+        """All rows as pyiceberg reads them."""
+        found = self.table(name).scan().to_arrow().to_pylist()
+        return sorted((tuple(item.values()) for item in found), key=repr)
+
+    def spark_rows(self, text: str = "lake.sales.orders") -> list[tuple[Any, ...]]:
+        """All rows as Spark's connector reads them."""
+        return sorted((tuple(row) for row in self.spark.table(text).collect()), key=repr)
+
+    @property
+    def spark(self) -> SparkSession:
+        own = self._lab.spark.newSession()
+        prefix, db = "spark.sql.catalog.lake", self._lab.root / ".setpoint" / "catalog.db"
+        own.conf.set("spark.sql.session.timeZone", "UTC")
+        own.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+        own.conf.set(f"{prefix}.type", "jdbc")
+        own.conf.set(f"{prefix}.uri", f"jdbc:sqlite:{db}")
+        own.conf.set(f"{prefix}.jdbc.schema-version", "V1")
+        own.conf.set(f"{prefix}.warehouse", f"file://{self._lab.root}/warehouse")
+        own.conf.set(f"{prefix}.cache-enabled", "false")
+        return own
+
+    def snapshots(self) -> list[int]:
+        return [item.snapshot_id for item in self.table().snapshots()]
+
+    def live(self) -> set[str]:
+        return {task.file.file_path for task in self.table().scan().plan_files()}
+
+
+@pytest.fixture
+def lake(lab: Lab, has_iceberg_connector: bool) -> Lake:
+    if not has_iceberg_connector:
+        if os.environ.get("CI"):
+            pytest.fail("the Iceberg connector is not cached: python -m setpoint.spark.setup")
+        pytest.skip("the Iceberg connector is not cached: python -m setpoint.spark.setup")
+    return Lake(lab)

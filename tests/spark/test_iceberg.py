@@ -5,78 +5,17 @@ from __future__ import annotations
 import os
 from datetime import date, datetime, timezone
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from setpoint import DeleteInsert, InsertNew, Merge, RefusedError, Replace, iceberg
 
-if TYPE_CHECKING:
-    from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.table import Table
-    from pyspark.sql import SparkSession
-
-
 DAY = date(2026, 4, 25)
 ORDERS = iceberg("sales.orders", partition_by="d")
 
 
-class Lake:
-    """The default catalog of a project, seen by pyiceberg and by Spark's connector."""
-
-    def __init__(self, lab: Any) -> None:
-        self._lab = lab
-
-    @property
-    def catalog(self) -> SqlCatalog:
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        db = self._lab.root / ".setpoint" / "catalog.db"
-        db.parent.mkdir(exist_ok=True)
-        return SqlCatalog("lake", uri=f"sqlite:///{db}", warehouse=f"file://{self._lab.root}/w")
-
-    def table(self, name: tuple[str, ...] = ("sales", "orders")) -> Table:
-        return self.catalog.load_table(name)
-
-    def rows(self, name: tuple[str, ...] = ("sales", "orders")) -> list[tuple[Any, ...]]:
-        """All rows as pyiceberg reads them."""
-        found = self.table(name).scan().to_arrow().to_pylist()
-        return sorted((tuple(item.values()) for item in found), key=repr)
-
-    def spark_rows(self, text: str = "lake.sales.orders") -> list[tuple[Any, ...]]:
-        """All rows as Spark's connector reads them."""
-        return sorted((tuple(row) for row in self.spark.table(text).collect()), key=repr)
-
-    @property
-    def spark(self) -> SparkSession:
-        own = self._lab.spark.newSession()
-        prefix, db = "spark.sql.catalog.lake", self._lab.root / ".setpoint" / "catalog.db"
-        own.conf.set("spark.sql.session.timeZone", "UTC")
-        own.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
-        own.conf.set(f"{prefix}.type", "jdbc")
-        own.conf.set(f"{prefix}.uri", f"jdbc:sqlite:{db}")
-        own.conf.set(f"{prefix}.jdbc.schema-version", "V1")
-        own.conf.set(f"{prefix}.warehouse", f"file://{self._lab.root}/warehouse")
-        own.conf.set(f"{prefix}.cache-enabled", "false")
-        return own
-
-    def snapshots(self) -> list[int]:
-        return [item.snapshot_id for item in self.table().snapshots()]
-
-    def live(self) -> set[str]:
-        return {task.file.file_path for task in self.table().scan().plan_files()}
-
-
-@pytest.fixture
-def lake(lab: Any, has_iceberg_connector: bool) -> Lake:
-    if not has_iceberg_connector:
-        if os.environ.get("CI"):
-            pytest.fail("the Iceberg connector is not cached: python -m setpoint.spark.setup")
-        pytest.skip("the Iceberg connector is not cached: python -m setpoint.spark.setup")
-    return Lake(lab)
-
-
-def test_overwrite(lab: Any, lake: Lake) -> None:
+def test_overwrite(lab: Any, lake: Any) -> None:
     """A window is published in one snapshot that both readers see; a second run does nothing."""
     job = lab.job([(1, 1.0, DAY), (2, 2.0, DAY)], target=ORDERS)
     outcome = lab.run(job)
@@ -87,7 +26,7 @@ def test_overwrite(lab: Any, lake: Lake) -> None:
     assert len(lake.snapshots()) == 1
 
 
-def test_other_windows_stay_byte_for_byte(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_other_windows_stay_byte_for_byte(lab: Any, lake: Any, shelf: Any) -> None:
     """Publishing one window, full or empty, leaves the files of the others alone."""
     held = shelf([(1, 1.0, DAY)])
     job = lab.job(held, target=ORDERS)
@@ -104,7 +43,7 @@ def test_other_windows_stay_byte_for_byte(lab: Any, lake: Lake, shelf: Any) -> N
     assert lake.spark_rows() == [(1, 1.0, DAY)]
 
 
-def test_same_rows_again(lab: Any, lake: Lake) -> None:
+def test_same_rows_again(lab: Any, lake: Any) -> None:
     """A forced run with the same rows commits a receipt and no file."""
     job = lab.job([(1, 1.0, DAY)], target=ORDERS)
     lab.run(job)
@@ -123,7 +62,7 @@ TYPES = (
 )
 
 
-def test_every_type_reads_right(lab: Any, lake: Lake) -> None:
+def test_every_type_reads_right(lab: Any, lake: Any) -> None:
     """Values and nulls of every plain type come back the same from both readers."""
     moment = datetime(2026, 4, 25, 23, 59, 59, 999999)  # noqa: DTZ001
     full = (
@@ -159,7 +98,7 @@ def test_every_type_reads_right(lab: Any, lake: Lake) -> None:
     assert sorted(spark_rows, key=repr) == sorted(naive, key=repr)
 
 
-def test_nested_types(lab: Any, lake: Lake) -> None:
+def test_nested_types(lab: Any, lake: Any) -> None:
     """Structs, lists and maps are read by name, nulls at every depth included."""
     schema = "id int, d date, s struct<a:int,b:array<string>>, m map<string,struct<q:int>>"
     rows = [
@@ -183,7 +122,7 @@ def test_nested_types(lab: Any, lake: Lake) -> None:
     assert spark[2]["m"] is None
 
 
-def test_renamed_and_added_columns(lab: Any, lake: Lake) -> None:
+def test_renamed_and_added_columns(lab: Any, lake: Any) -> None:
     """A column that was renamed, and its old name taken by another, reads right in old files."""
     lab.run(lab.job([(1, 1.0, DAY)], target=ORDERS))
     lake.spark.sql("ALTER TABLE lake.sales.orders RENAME COLUMN amount TO total")
@@ -198,7 +137,7 @@ def test_renamed_and_added_columns(lab: Any, lake: Lake) -> None:
     assert lake.rows() == lake.spark_rows() == wanted
 
 
-def test_wrong_columns_are_refused(lab: Any, lake: Lake) -> None:
+def test_wrong_columns_are_refused(lab: Any, lake: Any) -> None:
     """Missing, extra and retyped columns are refused before anything is staged."""
     lab.run(lab.job([(1, 1.0, DAY)], target=ORDERS))
     for rows, schema in (
@@ -211,14 +150,14 @@ def test_wrong_columns_are_refused(lab: Any, lake: Lake) -> None:
     assert lake.rows() == [(1, 1.0, DAY)]
 
 
-def test_stray_rows_are_refused(lab: Any, lake: Lake) -> None:
+def test_stray_rows_are_refused(lab: Any, lake: Any) -> None:
     """A row of another window is refused, and the stage is dropped."""
     with pytest.raises(RefusedError, match="SP-O02"):
         lab.run(lab.job([(1, 1.0, date(2026, 4, 26))], target=ORDERS))
     assert not list((lab.root / "warehouse").rglob("*.parquet"))
 
 
-def test_crashes_at_every_point(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_crashes_at_every_point(lab: Any, lake: Any, shelf: Any) -> None:
     """Whatever a run dies of, the next one ends as one clean run would."""
     held = shelf([(0, 0.0, DAY)])
     job = lab.job(held, target=ORDERS)
@@ -231,7 +170,7 @@ def test_crashes_at_every_point(lab: Any, lake: Lake, shelf: Any) -> None:
         assert lab.run(job).state == "unchanged"
 
 
-def test_lost_answer(lab: Any, lake: Lake) -> None:
+def test_lost_answer(lab: Any, lake: Any) -> None:
     """A commit whose answer was lost is found in the target."""
     outcome = lab.run(lab.job([(1, 1.0, DAY)], target=ORDERS), fault="committed:lose")
     assert outcome.state == "published"
@@ -239,7 +178,7 @@ def test_lost_answer(lab: Any, lake: Lake) -> None:
     assert lake.rows() == [(1, 1.0, DAY)]
 
 
-def test_foreign_rows_make_the_window_run_again(lab: Any, lake: Lake) -> None:
+def test_foreign_rows_make_the_window_run_again(lab: Any, lake: Any) -> None:
     """Somebody else's insert into the slice is seen, and the next run replaces it."""
     job = lab.job([(1, 1.0, DAY)], target=ORDERS)
     lab.run(job)
@@ -251,7 +190,7 @@ def test_foreign_rows_make_the_window_run_again(lab: Any, lake: Lake) -> None:
     assert lake.spark_rows() == [(1, 1.0, DAY), (9, 9.0, date(2026, 4, 26))]
 
 
-def test_compaction_is_not_a_change(lab: Any, lake: Lake) -> None:
+def test_compaction_is_not_a_change(lab: Any, lake: Any) -> None:
     """rewrite_data_files leaves the window as it was; so does rewriting the manifests."""
     job = lab.job([(1, 1.0, DAY), (2, 2.0, DAY)], target=ORDERS)
     lab.run(job)
@@ -266,7 +205,7 @@ def test_compaction_is_not_a_change(lab: Any, lake: Lake) -> None:
     assert lab.run(job).state == "unchanged"
 
 
-def test_expired_receipts(lab: Any, lake: Lake) -> None:
+def test_expired_receipts(lab: Any, lake: Any) -> None:
     """A window whose snapshot expired is published, details unknown, unless the ledger knows."""
     job = lab.job([(1, 1.0, DAY)], target=ORDERS)
     lab.run(job)
@@ -282,7 +221,7 @@ def test_expired_receipts(lab: Any, lake: Lake) -> None:
     (lab.root / ".setpoint" / "ledger.db").unlink()
 
 
-def test_rollback(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_rollback(lab: Any, lake: Any, shelf: Any) -> None:
     """After a rollback the older receipt counts again, and the generation still grows."""
     held = shelf([(1, 1.0, DAY)])
     job = lab.job(held, target=ORDERS)
@@ -297,7 +236,7 @@ def test_rollback(lab: Any, lake: Lake, shelf: Any) -> None:
     assert lake.spark_rows() == [(2, 2.0, DAY)]
 
 
-def test_hours_in_a_table_by_day(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_hours_in_a_table_by_day(lab: Any, lake: Any, shelf: Any) -> None:
     """Hour windows in day partitions own their files; what others mixed in is carried over."""
     at = iceberg("sales.orders", partition_by="at", partition_every="hour")
     lake.catalog.create_namespace_if_not_exists("sales")
@@ -335,7 +274,7 @@ def merge_job(lab: Any, rows: Any, **options: Any) -> Any:
     return lab.job(rows, "id int, at int, region string, op string", target=target, write=write)
 
 
-def test_merge(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_merge(lab: Any, lake: Any, shelf: Any) -> None:
     """The latest row of each key counts, whatever the order of the windows, and only once."""
     held = shelf([(1, 5, "eu", "a"), (2, 5, "us", "a"), (2, 4, "us", "old")])
     job = merge_job(lab, held)
@@ -356,7 +295,7 @@ def test_merge(lab: Any, lake: Lake, shelf: Any) -> None:
     assert partitions == {("eu",), ("",)}
 
 
-def test_merge_removes_and_remembers(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_merge_removes_and_remembers(lab: Any, lake: Any, shelf: Any) -> None:
     """A removed key stays away from late older rows, also when snapshots expired; newer return."""
     held = shelf([(1, 1, "eu", "a"), (2, 1, "eu", "a")])
     job = merge_job(lab, held, delete_when="op = 'D'")
@@ -379,7 +318,7 @@ def test_merge_removes_and_remembers(lab: Any, lake: Lake, shelf: Any) -> None:
     assert lake.rows() == lake.spark_rows() == wanted
 
 
-def test_merge_of_the_whole_state(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_merge_of_the_whole_state(lab: Any, lake: Any, shelf: Any) -> None:
     """With when_missing="delete" absent keys go, and an older window does not undo a newer one."""
     held = shelf([(1, 1, "eu", "a"), (2, 1, "us", "a")])
     job = merge_job(lab, held, when_missing="delete")
@@ -393,7 +332,7 @@ def test_merge_of_the_whole_state(lab: Any, lake: Lake, shelf: Any) -> None:
     assert lake.rows() == []
 
 
-def test_null_keys(lab: Any, lake: Lake) -> None:
+def test_null_keys(lab: Any, lake: Any) -> None:
     """A null in the key is refused, or taken as a value that is found again."""
     rows = [(None, 1, "eu", "a"), (1, 1, "eu", "a")]
     with pytest.raises(RefusedError, match="SP-O06"):
@@ -403,7 +342,7 @@ def test_null_keys(lab: Any, lake: Lake) -> None:
     assert lake.rows() == [(1, 1, "eu", "a"), (None, 2, "eu", "b")]
 
 
-def test_insert_new(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_insert_new(lab: Any, lake: Any, shelf: Any) -> None:
     """Known events are left alone, new ones added, contradictions refused or reported."""
     target = iceberg("sales.orders")
     held = shelf([(1, "a"), (2, "b"), (2, "b")])
@@ -428,7 +367,7 @@ def test_insert_new(lab: Any, lake: Lake, shelf: Any) -> None:
     assert lake.spark_rows() == [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")]
 
 
-def test_delete_insert(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_delete_insert(lab: Any, lake: Any, shelf: Any) -> None:
     """Exactly the rows of the condition are replaced, also where files hold others."""
     held = shelf([(1, "eu"), (2, "us")])
     whole = lab.job(held, "id int, region string", target=iceberg("sales.orders"), write=Replace())
@@ -446,7 +385,7 @@ def test_delete_insert(lab: Any, lake: Lake, shelf: Any) -> None:
     assert lake.rows() == [(1, "eu"), (2, "us")]
 
 
-def test_replace(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_replace(lab: Any, lake: Any, shelf: Any) -> None:
     """The table holds the rows of the newest window; an older one is superseded."""
     held = shelf([(1, "a")])
     job = lab.job(held, "id int, what string", target=iceberg("sales.orders"), write=Replace())
@@ -460,7 +399,7 @@ def test_replace(lab: Any, lake: Lake, shelf: Any) -> None:
     assert lake.spark_rows() == []
 
 
-def test_merge_into_rows_with_delete_files(lab: Any, lake: Lake, shelf: Any) -> None:
+def test_merge_into_rows_with_delete_files(lab: Any, lake: Any, shelf: Any) -> None:
     """A table in which somebody deletes with delete files is merged and overwritten right."""
     held = shelf([(n, 1, "eu", "a") for n in range(10)])
     job = merge_job(lab, held)

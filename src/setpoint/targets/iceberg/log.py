@@ -127,6 +127,14 @@ class Version:
                 return False
         return True
 
+    @property
+    def has_files(self) -> bool:
+        """Whether there is a live data file, as far as the summary of the head tells."""
+        summary = self.head.summary if self.head else None
+        return self.head is not None and (
+            summary is None or summary.additional_properties.get("total-data-files") != "0"
+        )
+
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
         """Every live data file."""

@@ -56,7 +56,7 @@ class IcebergTarget:
         version = self._version()
         if version is None:
             return frozenset()
-        reads = isinstance(self._pipeline.write, (*KEYED, DeleteInsert)) and bool(version.files)
+        reads = isinstance(self._pipeline.write, (*KEYED, DeleteInsert)) and version.has_files
         if reads or self._shares_files or self._layout(version).needs_connector:
             return frozenset({"iceberg"})
         return frozenset()
