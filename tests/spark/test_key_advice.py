@@ -225,6 +225,7 @@ def test_a_recycled_id_is_seen(tmp_path: Path) -> None:
             name=["Zoe" if other and i == 0 else f"name {i}" for i in ids],
             born=[1999 if other and i == 0 else 1950 + i for i in ids],
             points=[i + number for i in ids],
+            country=["DE"] * len(ids),
             d=[day(number)] * len(ids),
         )
     advice = look(place, key=("id",), time="d")
