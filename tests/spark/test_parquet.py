@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,7 +23,10 @@ from setpoint import (
     Replace,
     in_range,
     parquet,
+    unique,
 )
+from setpoint.targets.parquet.metastore import Metastore, _copied
+from setpoint.targets.parquet.storage import HadoopFiles, LocalFiles
 
 DAY = dt.date(2026, 4, 25)
 NEXT = DAY + dt.timedelta(1)
@@ -195,7 +201,7 @@ def test_a_window_of_several_partitions_is_published_at_once(tables: Tables) -> 
     lab.run(lab.job(other, schema, target=target), "2026-04-26")
     lab.run(lab.job([(1, DAY, "EU"), (2, DAY, "US/=%'")], schema, target=target))
     rows = [(1, DAY, None), (3, DAY, "EU"), (4, DAY, 'a"b`c\n')]
-    job = lab.job(rows, schema, target=target)
+    job = lab.job(rows, schema, target=target, audits=[unique("id", "region")])
     assert lab.run(job).state == "published"
     assert tables.rows() == sorted([*rows, *other], key=repr)
     assert lab.state(job).untouched
@@ -466,3 +472,105 @@ def test_readers_of_the_path_see_no_staged_rows(tables: Tables) -> None:
     tables.lab.run(daily(tables, A))
     with pytest.raises(Exception, match="UNABLE_TO_INFER_SCHEMA"):
         tables.lab.spark.read.parquet(str(tables.root)).count()
+
+
+def _at_once(lab: Any, tmp_path: Path, *runs: tuple[Pipeline, str]) -> list[str]:
+    """Bring runs to the point before their publish, then let all go."""
+    go = tmp_path / "go"
+    with ThreadPoolExecutor(len(runs)) as pool:
+        started = [
+            pool.submit(lab.run, job, window, fault=f"audited:wait={go}") for job, window in runs
+        ]
+        while sum("  publish  " in line for line in lab.told) + sum(
+            "  audit  " in line for line in lab.told
+        ) < len(runs):
+            Event().wait(0.01)
+        go.touch()
+        return [future.result().state for future in started]
+
+
+def test_two_runs_of_one_window_at_once_end_in_one_of_them(tables: Tables, tmp_path: Path) -> None:
+    """The lock orders them, the later one publishes on top; no row of both."""
+    lab = tables.lab
+    lab.run(daily(tables, A[:1]))
+    one, other = daily(tables, A), daily(tables, B)
+    _at_once(lab, tmp_path, (one, "2026-04-25"), (other, "2026-04-25"))
+    assert tables.rows() in (A, B)
+    state = lab.state(one)
+    assert (state.generation, state.untouched) == (3, True)
+    assert tables.lab.state(one).receipt.rows == len(tables.rows())
+
+
+@pytest.mark.parametrize("layout", [{}, {"partition_by": "region"}])
+def test_two_windows_of_a_merge_at_once_both_count(
+    tables: Tables, layout: Any, tmp_path: Path
+) -> None:
+    """What the loser computed is computed again on the rows of the winner."""
+    lab, target = tables.lab, tables.target(**layout)
+    write = Merge(key="id", sequence_by="seq")
+    lab.run(lab.job([(1, "a", 1, "EU")], REGIONS, target=target, write=write), "2026-04-01")
+    jobs = [
+        (lab.job([(1, "b", 2, "EU"), (2, "a", 2, "EU")], REGIONS, target=target, write=write), 2),
+        (lab.job([(1, "c", 3, "EU"), (3, "a", 3, "EU")], REGIONS, target=target, write=write), 3),
+    ]
+    states = _at_once(lab, tmp_path, *((job, f"2026-04-0{day}") for job, day in jobs))
+    assert states == ["published", "published"]
+    assert tables.rows() == [(1, "c", 3, "EU"), (2, "a", 2, "EU"), (3, "a", 3, "EU")]
+
+
+def test_a_call_that_moves_several_partitions_is_all_or_nothing(tables: Tables) -> None:
+    """The metastore refuses one of them: none has moved."""
+    lab, target = tables.lab, tables.target(partition_by=("d", "region"))
+    rows = [(n, DAY, f"r{n}") for n in range(5)]
+    lab.run(lab.job(rows, "id int, d date, region string", target=target))
+    store = Metastore(lab.spark, tables.database, "t")
+    before = store.partitions()
+    listed = store._listed()
+    moved = [
+        _copied(listed.apply(n), storage=store._moved(listed.apply(n).storage(), f"/tmp/x{n}"))
+        for n in range(5)
+    ]
+    missing = _copied(moved[0], spec=store._map({"d": "2026-04-25", "region": "no such"}))
+    with pytest.raises(Exception, match="NoSuchObject"):
+        store._catalog.alterPartitions(tables.database, "t", store._seq([*moved, missing]))
+    assert store.partitions() == before
+    store._catalog.alterPartitions(tables.database, "t", store._seq(moved))
+    assert {item.location for item in store.partitions()} == {f"/tmp/x{n}" for n in range(5)}
+
+
+def test_hadoop_files_do_what_local_files_do(spark: Any, tmp_path: Path) -> None:
+    """The same answers through the JVM, for storage that only Hadoop reaches."""
+    local, hadoop = LocalFiles(), HadoopFiles(spark)
+    root = str(tmp_path / "größe 1%20#")
+    for files in (local, hadoop):
+        assert files.listed(f"{root}/none") == []
+        files.write(f"{root}/a/_setpoint-1.json", "größe")
+        assert files.read(f"{root}/a/_setpoint-1.json") == "größe"
+        assert [file.name for file in files.listed(root)] == ["a/_setpoint-1.json"]
+        files.drop(f"{root}/a")
+        files.drop(f"{root}/a")
+        assert files.listed(root) == []
+
+
+def test_a_lock_file_has_one_owner_and_ends_with_its_age(spark: Any, tmp_path: Path) -> None:
+    """For file systems without flock: a second owner waits, a dead owner's lock runs out."""
+    files, place = HadoopFiles(spark), tmp_path / "lock"
+    order: list[str] = []
+    inside = Event()
+
+    def second() -> None:
+        with files.locked(str(place), "second"):
+            order.append("second")
+
+    with ThreadPoolExecutor(1) as pool:
+        with files.locked(str(place), "first"):
+            waiting = pool.submit(second)
+            inside.wait(0.3)
+            order.append("first")
+        waiting.result()
+    assert order == ["first", "second"]
+    place.write_text("dead")
+    os.utime(place, (1_000_000_000, 1_000_000_000))
+    with files.locked(str(place), "third"):
+        assert place.read_text() == "third"
+    assert not place.exists()

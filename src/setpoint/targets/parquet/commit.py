@@ -108,7 +108,7 @@ class Commit:
             before = old.get(frozenset(content.spec.items()))
             done += self._describe(content, before, aside, units_digest(after.values()))
         self._swap(contents, replaced, stage)
-        return done
+        return [*done, self._empty_place(root)]
 
     def _describe(
         self, content: Content, before: Unit | None, aside: Sequence[Entry], units: str
@@ -162,7 +162,7 @@ class Commit:
         if new and known:
             # Empty first, so that one call moves old and new partitions together.
             empty = [
-                Partition(item.spec, f"{stage.root}/{RUNS}/.empty/{self.receipt.attempt}/{n}")
+                Partition(item.spec, f"{self._empty_place(stage.root)}/{n}")
                 for n, item in enumerate(new)
             ]
             self._guarded(lambda: metastore.add(empty))
@@ -170,6 +170,9 @@ class Commit:
             self._guarded(lambda: metastore.move(wanted))
         elif new:
             self._guarded(lambda: metastore.add(new))
+
+    def _empty_place(self, root: str) -> str:
+        return f"{root}/{RUNS}/.empty/{self.receipt.attempt}"
 
     def _guarded(self, call: Callable[[], None]) -> None:
         try:

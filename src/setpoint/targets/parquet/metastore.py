@@ -170,7 +170,12 @@ class Metastore:
                     )
                 )
         if len(changed) != len(wanted):
-            raise LookupError("a partition is gone from the metastore")
+            raise TransientError(
+                "SP-P01",
+                f"A partition of {self.name} was dropped in the moment of the publish.",
+                state="The window holds its old rows, but for those that were dropped.",
+                next="Run again; it is always safe.",
+            )
         self._catalog.alterPartitions(self._database, self._table, self._seq(changed))
 
     def move_table(self, location: str, root: str) -> None:
@@ -190,10 +195,6 @@ class Metastore:
                 properties=self._map({**_without_statistics(properties), ROOT: root}),
             )
         )
-
-    def refresh(self) -> None:
-        """Forget what this session has cached of the table."""
-        self.session.catalog.refreshTable(self.name)
 
     def unanswered(self, error: BaseException) -> bool:
         """Whether a failed call may yet be carried out: its answer is what was lost."""

@@ -185,7 +185,7 @@ class ParquetTarget:
                         change = self._change(session, view, run, staged, files, turn)
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
-                return self._commit(view, run, receipt, staged, change, files)
+                return self._commit(session, view, run, receipt, staged, change, files)
         raise TransientError(
             "SP-P01",
             f"The publish of {run.label} lost {_TURNS} races against other writers of the table.",
@@ -264,7 +264,7 @@ class ParquetTarget:
         try:
             if view is not None:
                 metastore = self._metastore()
-                metastore.refresh()
+                session.catalog.refreshTable(metastore.name)
                 stored = session.table(metastore.name)
                 dead = view.tombstones()
             places = [f"{staged.handle.root}/{place}" for place in dead]
@@ -276,6 +276,7 @@ class ParquetTarget:
 
     def _commit(
         self,
+        session: SparkSession,
         view: View | None,
         run: Run,
         receipt: Receipt,
@@ -300,14 +301,17 @@ class ParquetTarget:
                 commit = Commit(metastore, files, self._view(), run, receipt)
             commit.receipt_alone()
         try:
-            metastore.refresh()
+            for one in {id(item): item for item in (session, metastore.session)}.values():
+                one.catalog.refreshTable(metastore.name)
             now = self._view()
-        except Exception as error:
-            raise unseen(run, str(error)) from error
-        published = self._confirmed(run, commit.receipt, now)
+            published = self._confirmed(run, commit.receipt, now)
+        except TransientError as error:
+            raise unseen(run, error.what) from error
+        live = [f"{unit.location}/" for unit in now.units] if now else []
         for place in done:
-            with suppress(OSError, SetpointError):
-                files.drop(place)
+            if not any(location.startswith(f"{place}/") for location in live):
+                with suppress(OSError, SetpointError):
+                    files.drop(place)
         commit.forget_old_manifests()
         return replace(published, notes=change.notes if change else ())
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-from setpoint.errors import RefusedError
+from setpoint.errors import RefusedError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -112,9 +112,22 @@ class View:
         missing = [unit.location for unit in units if unit.location not in self._held]
         if missing:
             with ThreadPoolExecutor(min(_READERS, len(missing))) as readers:
-                found = readers.map(lambda place: hold(self._files, place), missing)
+                found = readers.map(self._look, missing)
                 self._held.update(zip(missing, found, strict=True))
         return {unit.location: self._held[unit.location] for unit in units}
+
+    def _look(self, folder: str) -> Held:
+        try:
+            return hold(self._files, folder)
+        except FileNotFoundError:
+            return hold(self._files, folder)  # replaced while we looked: its successor is there
+        except OSError as error:
+            raise TransientError(
+                "SP-T01",
+                f"The rows of {self._pipeline.target.label} could not be looked at: {error}",
+                why="What a window holds is told by the manifest beside its rows.",
+                next="Check the path and who may read it, then run again.",
+            ) from error
 
     @cached_property
     def rule(self) -> SliceRule | None:
@@ -160,7 +173,7 @@ class View:
     @cached_property
     def aside(self) -> Manifest | None:
         """Receipts of commits that changed no rows of a table without units of their own."""
-        found = hold(self._files, f"{self.info.root}/{RECEIPTS}").manifest
+        found = self._look(f"{self.info.root}/{RECEIPTS}").manifest
         return found if found is not None and found.table == self.identity else None
 
     def entries(self, units: Iterable[Unit]) -> list[Entry]:
@@ -209,13 +222,15 @@ class View:
 
     def _untouched(self, entry: Entry, units: Sequence[Unit]) -> bool:
         """Whether the units still hold what the receipt says."""
-        held = self.hold(units)
-        if any(not item.as_left for item in held.values() if item.files or item.manifest):
+        looked = self.hold(units).values()
+        # An attempt that died may leave a partition that has nothing yet.
+        held = [item for item in looked if item.files or item.manifest]
+        if not all(item.as_left for item in held):
             return False
         if self.by_partition or isinstance(self._pipeline.write, Replace):
             return entry.receipt.files == self.digest(units)
         others = self._pipeline.newest_counts
-        newest = max(held.values(), key=lambda item: item.commit, default=None)
+        newest = max(held, key=lambda item: item.commit, default=None)
         if newest is not None and newest.manifest and newest.manifest.units != self.all_units():
             return False
         return all(
@@ -228,7 +243,7 @@ class View:
                 == (self._name, entry.receipt.window)
                 for other in item.entries
             )
-            for item in held.values()
+            for item in held
         )
 
     def digest(self, units: Sequence[Unit]) -> str:
