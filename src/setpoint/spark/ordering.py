@@ -6,32 +6,43 @@ every run; it is not the fingerprint of a receipt, and not a key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import types as T
 
 from setpoint.spark.contents import quoted
 
 
-def order_sql(schema: T.StructType, alias: str = "") -> str:
-    """A 64-bit number for a whole row, nulls and nested values included."""
+def order_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
+    """A 64-bit number for a whole row, nulls and nested values included.
+
+    `absent` are columns that the row does not have yet: they count as nulls.
+    """
     fields = sorted(schema.fields, key=lambda field: field.name)
     parts = []
     for field in fields:
         name = f"{alias}.{quoted(field.name)}" if alias else quoted(field.name)
+        if field.name in absent:
+            name = f"CAST(NULL AS {field.dataType.simpleString()})"
         # Spark's hash skips nulls: without the flag (1, null) and (null, 1) would be one row.
         parts += [_hashable(name, field.dataType), f"{name} IS NULL"]
     return f"xxhash64({', '.join(parts)})"
 
 
 def wins_sql(
-    sequence: Sequence[str], schema: T.StructType, new: str, old: str, deleted: str = ""
+    sequence: Sequence[str],
+    schema: T.StructType,
+    new: str,
+    old: str,
+    deleted: str = "",
+    absent: Collection[str] = (),
 ) -> str:
     """The condition that a new row is greater than the stored one under the same key.
 
-    `deleted` is the condition that the new row removes the key, or an empty text.
+    `deleted` is the condition that the new row removes the key, or an empty text; `absent` are
+    columns that stored rows do not have yet.
     """
-    tie = f"{order_sql(schema, new)} > {order_sql(schema, old)}"
+    tie = f"{order_sql(schema, new)} > {order_sql(schema, old, absent)}"
     return _greater(sequence, new, old, f"({deleted} OR {tie})" if deleted else tie)
 
 

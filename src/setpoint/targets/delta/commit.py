@@ -229,6 +229,13 @@ def connector_failure(error: Exception, run: Run) -> Exception:
             f"The target refuses rows of {run.label}: {root_cause(error)}",
             next="Correct the pipeline, then run again.",
         )
+    if "AnalysisException" in text or type(error).__name__ == "AnalysisException":
+        return PermanentError(
+            "SP-S04",
+            f"The connector does not understand the write of {run.label}: {root_cause(error)}",
+            why="The statement was refused before anything was written.",
+            next="Look for columns or conditions that the table's types do not allow.",
+        )
     if "Failed to find the data source: delta" in text or "DATA_SOURCE_NOT_FOUND" in text:
         return PermanentError(
             "SP-S03",

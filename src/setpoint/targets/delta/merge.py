@@ -81,7 +81,8 @@ def statement(write: Merge | InsertNew, stage: DeltaStage, target: str) -> str:
     ]
     if isinstance(write, Merge):
         removed = f"s.{DELETED}" if stays != "true" else ""
-        wins = wins_sql(write.sequence, _plain(stage.schema), "s", "t", removed)
+        schema = _plain(stage.schema)
+        wins = wins_sql(write.sequence, schema, "s", "t", removed, stage.fit.added)
         if removed:
             lines.append(f"WHEN MATCHED AND {removed} AND {wins} THEN DELETE")
         assigned = ", ".join(f"{name} = s.{name}" for name in columns)
@@ -104,10 +105,9 @@ def contradictions(
         return 0
     batch = read_back(session, storage, staged)
     stored = _stored(session, storage, snapshot.version)
-    schema = T.StructType([f for f in batch.schema.fields if f.name not in stage.fit.added])
     condition = (
         f"{same_key_sql(write.keys, 's', 't', nulls=write.null_keys == 'allow')} "
-        f"AND {order_sql(schema, 's')} <> {order_sql(schema, 't')}"
+        f"AND {order_sql(batch.schema, 's')} <> {order_sql(batch.schema, 't', stage.fit.added)}"
     )
     pairs = batch.alias("s").join(stored.alias("t"), F.expr(condition))
     try:
@@ -138,15 +138,11 @@ def _that_win(
     changes. A window that was merged before has few rows that are new, so it pays to look first.
     """
     stage: DeltaStage = staged.handle
-    known = [field.name for field in stage.schema.fields if field.name not in stage.fit.added]
-    schema = _plain(T.StructType([stage.schema[name] for name in known]))
-    removed = f"s.{DELETED}" if DELETED in known else ""
+    removed = f"s.{DELETED}" if DELETED in stage.schema.fieldNames() else ""
     same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
-    wins = wins_sql(write.sequence, schema, "s", "t", removed)
+    schema, added = _plain(stage.schema), stage.fit.added
+    loses = f"{same} AND NOT {wins_sql(write.sequence, schema, 's', 't', removed, added)}"
     stored = _stored(session, storage)
-    if stage.fit.added:
-        return batch  # every row gets new columns: all of them change
-    loses = f"{same} AND NOT {wins}"
     return batch.alias("s").join(stored.alias("t"), F.expr(loses), "left_anti")
 
 

@@ -1,0 +1,407 @@
+"""The contract: every write pattern on every destination, in one suite.
+
+Each cell of the matrix goes through the same events; what a cell must hold afterwards is
+computed by a few lines of Python (`apply`), and read back without setpoint.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from setpoint import (
+    DeleteInsert,
+    InsertNew,
+    Merge,
+    Overwrite,
+    Pipeline,
+    RefusedError,
+    Replace,
+    SetpointError,
+    delta,
+    iceberg,
+    parquet,
+    postgres,
+)
+from setpoint.flow.faults import POINTS
+from setpoint.model.support import MATRIX
+from setpoint.project.wiring import Project
+
+DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
+SCHEMA = "id int, status string, seq long, d date"
+KINDS = ("delta", "iceberg", "parquet", "postgres")
+PATTERNS: dict[str, Any] = {
+    "overwrite": Overwrite(),
+    "merge": Merge(key="id", sequence_by="seq"),
+    "delete_insert": DeleteInsert(where="status <> 'other'"),
+    "insert_new": InsertNew(key="id"),
+    "replace": Replace(),
+}
+SLICED = ("overwrite", "delete_insert")
+KEYED = ("merge", "insert_new")
+_NUMBERS = itertools.count()
+
+Row = tuple[Any, ...]
+
+
+def row(number: int, status: str = "new", seq: int = 1, day: dt.date = DAY) -> Row:
+    return (number, status, seq, day)
+
+
+def apply(pattern: str, before: list[Row], rows: list[Row], day: dt.date) -> list[Row]:
+    """What a table holds after a publish: the promise of each pattern, in a line."""
+    match pattern:
+        case "overwrite" | "delete_insert":
+            after = [item for item in before if item[3] != day] + rows
+        case "replace":
+            after = rows
+        case _:
+            best: dict[Any, Row] = {item[0]: item for item in before}
+            for item in rows:
+                old = best.get(item[0])
+                if old is None or (pattern == "merge" and item[2] > old[2]):
+                    best[item[0]] = item
+            after = list(best.values())
+    return sorted(after, key=repr)
+
+
+@dataclass
+class Cell:
+    """One pattern on one destination, with a table of its own."""
+
+    lab: Any
+    pattern: str
+    kind: str
+    target: Any
+    read: Callable[[], list[Row]]
+    version: Callable[[], Any]
+    hostile: tuple[str, ...] = ()
+
+    def job(self, rows: Any, schema: str = SCHEMA, **rest: Any) -> Pipeline:
+        write = rest.pop("write", PATTERNS[self.pattern])
+        return self.lab.job(rows, schema, target=rest.pop("target", self.target), write=write)
+
+    def run(self, rows: Any, window: str = "2026-04-25", **rest: Any) -> Any:
+        return self.lab.run(self.job(rows), window, **rest)
+
+
+@pytest.fixture
+def database(postgres_url: str) -> str:
+    psycopg = pytest.importorskip("psycopg")
+    name = f"contract{next(_NUMBERS)}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return postgres_url.replace("/postgres?", f"/{name}?", 1)
+
+
+@pytest.fixture(params=[f"{pattern}-{kind}" for pattern, kind in MATRIX])
+def cell(lab: Any, request: pytest.FixtureRequest) -> Iterator[Cell]:
+    pattern, kind = request.param.split("-")
+    yield from _cell(lab, request, pattern, kind)
+
+
+@pytest.fixture(params=[f"{pattern}-{kind}" for pattern in KEYED for kind in KINDS])
+def keyed(lab: Any, request: pytest.FixtureRequest) -> Iterator[Cell]:
+    pattern, kind = request.param.split("-")
+    yield from _cell(lab, request, pattern, kind)
+
+
+def _cell(lab: Any, request: pytest.FixtureRequest, pattern: str, kind: str) -> Iterator[Cell]:
+    by_day: dict[str, Any] = {"partition_by": "d"} if pattern in SLICED else {}
+    match kind:
+        case "delta":
+            yield Cell(
+                lab,
+                pattern,
+                kind,
+                delta("out", **by_day),
+                lambda: lab.rows("out"),
+                lambda: lab.version("out"),
+                ("order\"'drop--table", "select", "ünïcödé", "a.b", "back`tick"),
+            )
+        case "iceberg":
+            lake = request.getfixturevalue("lake")
+            yield Cell(
+                lab,
+                pattern,
+                kind,
+                iceberg("sales.orders", **by_day),
+                lake.rows,
+                lake.snapshots,
+                ('order"; drop table x; --', "select", "ünïcödé", "a b", "back`tick"),
+            )
+        case "parquet":
+            name = f"contract{next(_NUMBERS)}"
+            lab.spark.sql(f"CREATE DATABASE {name}")
+            yield Cell(
+                lab,
+                pattern,
+                kind,
+                parquet(table=f"{name}.t", **by_day),
+                lambda: _sorted(lab.spark.newSession().table(f"{name}.t").collect()),
+                lambda: _locations(lab, f"{name}.t", bool(by_day)),
+                ("order_drop__x", "select", "a_b"),
+            )
+            lab.spark.sql(f"DROP DATABASE {name} CASCADE")
+        case "postgres":
+            yield from _postgres_cell(lab, request, pattern)
+
+
+def _postgres_cell(lab: Any, request: pytest.FixtureRequest, pattern: str) -> Iterator[Cell]:
+    import psycopg
+
+    url = request.getfixturevalue("database")
+    time = {"time": "d"} if pattern in SLICED else {}
+
+    def ask(query: str) -> list[Row]:
+        with psycopg.connect(url, autocommit=True) as connection:
+            return _sorted(connection.execute(query).fetchall())
+
+    config = replace(lab.project.config, connections={"test": url})
+    with Project(config, tell=lab.told.append, warn=lab.told.append) as project:
+        lab.project = project
+        yield Cell(
+            lab,
+            pattern,
+            "postgres",
+            postgres("out", connection="test", **time),
+            lambda: ask("SELECT * FROM out"),
+            lambda: (
+                ask("SELECT ctid::text, xmin::text FROM out")
+                + ask("SELECT generation FROM setpoint.receipts")
+            ),
+            ('order"; drop table x; --', "select", "ünïcödé", "a b", "back`tick"),
+        )
+
+
+def _sorted(rows: Any) -> list[Row]:
+    return sorted((tuple(item) for item in rows), key=repr)
+
+
+def _locations(lab: Any, table: str, partitioned: bool) -> list[str]:
+    session = lab.spark.newSession()
+    partitions = session.sql(f"SHOW PARTITIONS {table}").collect() if partitioned else [None]
+    found = []
+    for item in partitions:
+        day = item[0].split("=")[1] if item else ""
+        part = f" PARTITION (d = DATE'{day}')" if item else ""
+        described = session.sql(f"DESCRIBE FORMATTED {table}{part}").collect()
+        found += [line[1] for line in described if line[0].strip() == "Location"]
+    return found
+
+
+A = [row(1), row(2)]
+B = [row(2, "paid", 2), row(3)]
+
+
+def test_once_twice_thrice_forced_changed_and_empty(cell: Cell) -> None:
+    """Repeats change nothing; a change is a change; an empty batch empties what it states."""
+    pattern = cell.pattern
+    held = cell.lab.shelf(A)
+    job = cell.job(held)
+    assert cell.lab.run(job).state == "published"
+    assert cell.read() == apply(pattern, [], A, DAY)
+    version = cell.version()
+    assert [cell.lab.run(job).state for _ in range(2)] == ["unchanged", "unchanged"]
+    assert cell.version() == version
+    again = cell.lab.run(job, force=True)
+    assert again.only_receipt
+    assert again.receipt.generation == 2
+    assert cell.read() == apply(pattern, [], A, DAY)
+
+    changed = B if pattern != "insert_new" else [row(2), row(3)]
+    held.rows = changed
+    assert cell.lab.run(job, force=True).state == "published"
+    now = apply(pattern, apply(pattern, [], A, DAY), changed, DAY)
+    assert cell.read() == now
+
+    held.rows = []
+    outcome = cell.lab.run(job, force=True)
+    assert outcome.receipt.rows == 0
+    assert cell.read() == apply(pattern, now, [], DAY)
+    assert cell.lab.run(job).state == "unchanged"
+
+
+def test_another_window_leaves_the_first_alone(cell: Cell) -> None:
+    """The next day is published and run again; what the first day states stays."""
+    later = [row(7, "new", 5, NEXT)]
+    cell.run(A)
+    cell.run(later, "2026-04-26")
+    now = apply(cell.pattern, apply(cell.pattern, [], A, DAY), later, NEXT)
+    assert cell.read() == now
+    assert cell.run(later, "2026-04-26").state == "unchanged"
+    assert cell.run(A).state == "unchanged"
+    assert cell.read() == now
+
+
+def test_a_crash_at_any_point_and_a_retry_end_like_one_clean_run(cell: Cell) -> None:
+    """After the crash the table holds the old rows or the new ones; after the retry the new."""
+    held = cell.lab.shelf(A)
+    job = cell.job(held)
+    cell.lab.run(job)
+    now = cell.read()
+    for number, point in enumerate(p for p in POINTS if p != "staging"):
+        rows = [row(2, f"after {point}", 10 + number), row(20 + number)]
+        if cell.pattern == "insert_new":
+            rows = rows[1:]
+        held.rows = rows
+        expected = apply(cell.pattern, now, rows, DAY)
+        with pytest.raises((SetpointError, _Crash)):
+            _crash(cell, job, point)
+        assert cell.read() in (now, expected), point
+        assert cell.lab.run(job, force=True).state in ("published", "unchanged")
+        assert cell.read() == expected, point
+        now = expected
+
+
+def test_two_runs_of_one_window_at_once_end_as_one_of_them(cell: Cell) -> None:
+    """Whoever is second finds the first and publishes on top; nothing is doubled or mixed."""
+    one, other = [row(1, "one", 2), row(8)], [row(1, "two", 3), row(9)]
+    if cell.pattern == "insert_new":
+        one, other = one[1:], other[1:]
+    cell.run(A)
+    before = cell.read()
+    _at_once(lambda: cell.run(one), lambda: cell.run(other))
+    first_last = apply(cell.pattern, apply(cell.pattern, before, one, DAY), other, DAY)
+    last_first = apply(cell.pattern, apply(cell.pattern, before, other, DAY), one, DAY)
+    assert cell.read() in (first_last, last_first)
+    assert cell.lab.state(cell.job(one)).generation == 3
+
+
+def test_two_windows_at_once_do_not_disturb_each_other(cell: Cell) -> None:
+    today, tomorrow = [row(11, "a", 2)], [row(12, "b", 3, NEXT)]
+    cell.run(A)
+    before = cell.read()
+    _at_once(lambda: cell.run(today), lambda: cell.run(tomorrow, "2026-04-26"))
+    both = apply(cell.pattern, apply(cell.pattern, before, today, DAY), tomorrow, NEXT)
+    assert cell.read() == both
+
+
+def test_a_new_column_is_refused_or_added_as_the_target_says(cell: Cell) -> None:
+    """Refused before anything is written; with evolve="add" the old rows have a null there."""
+    cell.run(A)
+    version, wide = cell.version(), f"{SCHEMA}, more string"
+    rows = [(*item, "x") for item in [row(5, "new", 9)]]
+    with pytest.raises(RefusedError, match="SP-O03"):
+        cell.lab.run(cell.job(rows, wide))
+    assert cell.version() == version
+    grown = replace(cell.target, evolve="add")
+    cell.lab.run(cell.job(rows, wide, target=grown))
+    old = [(*item, None) for item in apply(cell.pattern, [], A, DAY)]
+    assert cell.read() == _sorted(apply(cell.pattern, old, rows, DAY))
+
+
+def test_hostile_names_are_names(cell: Cell) -> None:
+    """Quotes, blanks, reserved words and Unicode in column names are stored as they are."""
+    names = cell.hostile
+    key = names[0]
+    quoted = [f"`{name.replace('`', '``')}` string" for name in names]
+    schema = ", ".join([*quoted, "seq long", "d date"])
+    write = PATTERNS[cell.pattern]
+    if cell.pattern == "delete_insert":
+        write = DeleteInsert(where="seq > 0")
+    elif cell.pattern in KEYED:
+        write = replace(write, key=key)
+    rows = [(*("'; --" for _ in names), 1, DAY), (*('"' for _ in names), 2, DAY)]
+    job = cell.job(rows, schema, write=write)
+    assert cell.lab.run(job).state == "published"
+    assert cell.read() == _sorted(rows)
+    assert cell.lab.run(job).state == "unchanged"
+    assert cell.lab.run(job, force=True).only_receipt
+
+
+def test_duplicates_in_the_batch_are_resolved_or_refused(keyed: Cell) -> None:
+    """A merge takes the latest; of equal events one is kept; contradicting ones are refused."""
+    if keyed.pattern == "merge":
+        keyed.run([row(1, "old", 1), row(1, "latest", 3), row(1, "middle", 2), row(2), row(2)])
+        assert keyed.read() == [row(1, "latest", 3), row(2)]
+        return
+    keyed.run([row(1), row(1), row(2)])
+    assert keyed.read() == [row(1), row(2)]
+    with pytest.raises(RefusedError, match="SP-O07"):
+        keyed.run([row(5, "a"), row(5, "b")])
+    with pytest.raises(RefusedError, match="SP-O07"):
+        keyed.run([row(1, "changed"), row(6)], "2026-04-26")
+    assert keyed.read() == [row(1), row(2)]
+
+
+def test_a_null_in_the_key_is_refused_put_aside_or_a_value(keyed: Cell) -> None:
+    """Refused it changes nothing; allowed it is there once, however often it comes."""
+    null, rows = (None, "lost", 1, DAY), [row(1)]
+    with pytest.raises(RefusedError, match="SP-O06"):
+        keyed.run([*rows, null])
+    write = PATTERNS[keyed.pattern]
+    aside = keyed.job([*rows, null], write=replace(write, null_keys="quarantine"))
+    outcome = keyed.lab.run(aside)
+    assert keyed.read() == rows
+    assert any("null in the key" in note for note in outcome.notes)
+    allowed = replace(write, null_keys="allow")
+    for window in ("2026-04-26", "2026-04-27", "2026-04-26"):
+        keyed.lab.run(keyed.job([null], write=allowed), window)
+    assert keyed.read() == _sorted([*rows, null])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_merge_forgets_no_removed_key(
+    lab: Any, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """A late older row stays out, a newer one comes in; a complete state removes the rest."""
+    for cell in _cell(lab, request, "merge", kind):
+        write = replace(PATTERNS["merge"], delete_when="status = 'gone'")
+
+        def run(rows: list[Row], window: str, cell: Cell = cell, write: Any = write) -> None:
+            cell.lab.run(cell.job(rows, write=write), window)
+
+        run([row(1), row(2)], "2026-04-25")
+        run([row(1, "gone", 5)], "2026-04-27")
+        assert cell.read() == [row(2)]
+        run([row(1, "late", 4)], "2026-04-24")
+        assert cell.read() == [row(2)]
+        run([row(1, "back", 6)], "2026-04-28")
+        assert cell.read() == [row(1, "back", 6), row(2)]
+        complete = replace(PATTERNS["merge"], when_missing="delete")
+        cell.lab.run(cell.job([row(2), row(3)], write=complete), "2026-04-29")
+        assert cell.read() == [row(2), row(3)]
+        older = cell.lab.run(cell.job([row(9)], write=complete), "2026-04-23")
+        assert older.reason == "superseded by 2026-04-29"
+        assert cell.read() == [row(2), row(3)]
+
+
+class _Crash(Exception):
+    """The process is gone, as far as the run is concerned."""
+
+
+def _crash(cell: Cell, job: Pipeline, point: str) -> None:
+    """Run until a point and stop there, as a killed process would; no retry follows."""
+    from setpoint.flow.run import Attempt, plan_windows
+
+    bound, world = cell.lab.bind(job), cell.lab.world(f"{point}:raise")
+    windows = cell.lab.windows(job, "2026-04-25")
+    (plan,) = plan_windows(bound, windows, world, parameters={}, force=True)
+    Attempt(bound, plan, world, 1).execute()
+    raise _Crash(point)
+
+
+def _at_once(*calls: Callable[[], Any]) -> None:
+    """Run all calls in threads that start together; a conflict that asks for a retry may be."""
+    ready, failures = threading.Barrier(len(calls)), []
+
+    def work(call: Callable[[], Any]) -> None:
+        ready.wait()
+        try:
+            call()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
