@@ -19,14 +19,15 @@ Batches = Iterable[Any]
 
 
 def ingesting(
-    url: str, schema: str, table: str, hash_columns: Sequence[str]
+    url: str, schema: str, table: str, columns: Sequence[str], hashes: int
 ) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: stores a task's rows in one transaction and reports it.
 
+    The first columns of a batch are those of the table, the last are the hashes of keys.
     The rows of a task are known by its transaction id. Whoever publishes takes the rows of the
     tasks that Spark says have won; what a task that ran twice left besides is never looked at.
     """
-    hashed = list(hash_columns)
+    names, width = list(columns), len(columns)
     most_rows, most_tasks = _HASHES_PER_TASK, _TASKS_WITH_HASHES
 
     def ingest(batches: Batches) -> Batches:
@@ -42,10 +43,9 @@ def ingesting(
         if first is None:
             return
         context = TaskContext.get()
-        proving = bool(hashed) and (context is None or context.partitionId() < most_tasks)
-        seen: list[list[Any]] = [[] for _ in hashed]
+        proving = bool(hashes) and (context is None or context.partitionId() < most_tasks)
+        seen: list[list[Any]] = [[] for _ in range(hashes)]
         rows = 0
-        kept = [name for name in first.schema.names if name not in hashed]
 
         def stored() -> Batches:
             nonlocal rows, proving
@@ -53,11 +53,11 @@ def ingesting(
                 rows += batch.num_rows
                 proving = proving and rows <= most_rows
                 if proving:
-                    for position, name in enumerate(hashed):
-                        seen[position].append(batch.column(name).to_numpy())
-                yield batch.select(kept) if hashed else batch
+                    for position, arrays in enumerate(seen):
+                        arrays.append(batch.column(width + position).to_numpy())
+                yield pa.RecordBatch.from_arrays(batch.columns[:width], schema=target)
 
-        target = pa.schema([first.schema.field(name) for name in kept])
+        target = pa.schema([first.schema.field(n).with_name(names[n]) for n in range(width)])
         with postgres.connect(url) as connection, connection.cursor() as cursor:
             cursor.execute("SET synchronous_commit = off")
             cursor.execute("SELECT pg_current_xact_id()::text")
@@ -65,16 +65,16 @@ def ingesting(
             reader = pa.RecordBatchReader.from_batches(target, stored())
             cursor.adbc_ingest(table, reader, mode="append", db_schema_name=schema)
             connection.commit()
-        hashes: list[bytes | None] = []
+        proofs: list[bytes | None] = []
         for parts in seen:
             values = np.sort(np.concatenate(parts)) if proving and parts else None
             distinct = values is not None and not (values[1:] == values[:-1]).any()
-            hashes.append(values.tobytes() if values is not None and distinct else None)
+            proofs.append(values.tobytes() if values is not None and distinct else None)
         yield pa.RecordBatch.from_arrays(
             [
                 pa.array([xid], pa.string()),
                 pa.array([rows], pa.int64()),
-                pa.array([hashes], pa.list_(pa.binary())),
+                pa.array([proofs], pa.list_(pa.binary())),
             ],
             names=["xid", "rows", "hashes"],
         )

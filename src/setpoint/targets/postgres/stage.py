@@ -13,12 +13,18 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError, UsageError
+from setpoint.errors import (
+    PermanentError,
+    RefusedError,
+    SetpointError,
+    TransientError,
+    UsageError,
+)
 from setpoint.model.audit import Audit, Unique, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.write import InsertNew, Merge
+from setpoint.model.write import DeleteInsert, InsertNew, Merge
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED, any_null
@@ -43,6 +49,12 @@ _JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _BLOCK = 8192
+_DRIVER_SAID = re.compile(r"^adbc_driver_manager\.\w+: (.+)$", re.MULTILINE)
+_PASSING = re.compile(
+    r"server closed the connection|could not (connect|receive|send)|connection to server"
+    r"|terminating connection|Connection (refused|reset|timed out)|SSL connection has been closed"
+    r"|SQLSTATE: (08|53|57P|40|55P03)"
+)
 
 
 @dataclass(frozen=True)
@@ -156,7 +168,9 @@ def _counts(
     counts: dict[str, Column] = {}
     if condition is not None:
         # Analysed here: a condition that Spark does not understand is refused before the stage.
-        _analysed(frame, condition, run)
+        # By itself first: "a) OR (b" is one only between the parentheses of another.
+        if isinstance(run.pipeline.write, DeleteInsert):
+            _analysed(frame, run.pipeline.write.where, run)
         counts[_OUTSIDE] = spark_stage.is_not_true(condition)
     counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
     counts |= {
@@ -225,14 +239,14 @@ def _ingest(
     server: Server,
     run: Run,
 ) -> PostgresStage:
-    hashes = {f"__setpoint_hash_{n}": columns for n, columns in enumerate(keys)}
-    outgoing = [_outgoing(item.name, item.mapped.as_json) for item in stage.fit.fields]
+    # By position: mapInArrow does not take every name that a column can have.
+    fields, names = stage.fit.fields, [*stage.fit.names, *([DELETED] if stage.removes else [])]
+    outgoing = [_outgoing(item.name, item.mapped.as_json) for item in fields]
     outgoing += [F.col(DELETED)] if stage.removes else []
-    outgoing += [
-        row_hash(T.StructType([stage.schema[name] for name in columns])).alias(alias)
-        for alias, columns in hashes.items()
-    ]
-    ingest = ingesting(server.url, stage.table.schema, stage.table.table, tuple(hashes))
+    outgoing += [row_hash(T.StructType([stage.schema[name] for name in key])) for key in keys]
+    outgoing = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
+    place = stage.table
+    ingest = ingesting(server.url, place.schema, place.table, names, len(keys))
     try:
         rows = counted.frame.select(*outgoing)
         reports = rows.mapInArrow(ingest, INGESTED).collect()
@@ -255,7 +269,7 @@ def _ingest(
 
 def _outgoing(name: str, as_json: bool) -> Column:
     column = F.col(quoted(name))
-    return F.to_json(column, _JSON).alias(name) if as_json else column
+    return F.to_json(column, _JSON) if as_json else column
 
 
 def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
@@ -275,9 +289,22 @@ def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
             state="The target is unchanged; the stage was dropped.",
             next="Remove it, for example with F.translate(column, '\\u0000', '').",
         )
-    found = explain(error, f"staging {run.label}")
-    found.what = server.scrubbed(found.what)
-    return found
+    causes = _DRIVER_SAID.findall(text)
+    if not causes:
+        found = explain(error, f"staging {run.label}")
+        found.what = server.scrubbed(found.what)
+        return found
+    said = server.scrubbed(" ".join(causes[-1].split()))[:400]
+    passing = bool(_PASSING.search(text))
+    return (TransientError if passing else PermanentError)(
+        "SP-T01" if passing else "SP-S04",
+        f"Staging {run.label} on the connection {server.name} failed: {said}",
+        why="A task could not write its rows.",
+        state="The target is unchanged; what was staged is not visible to any reader.",
+        next="Run again; it is always safe."
+        if passing
+        else "Correct the cause, then run again; it is always safe.",
+    )
 
 
 def _keyed(
@@ -358,17 +385,24 @@ def read_back(session: SparkSession, server: Server, staged: Staged) -> DataFram
     blocks = int(found[0]) // _BLOCK + 1 if found else 1
     size = max(64, -(-blocks // 64))
     wire = T.StructType(
-        [T.StructField(f.name, _wire(f.dataType, stage, f.name)) for f in stage.schema.fields]
+        [
+            T.StructField(f"c{position}", _wire(item.dataType, stage, item.name))
+            for position, item in enumerate(stage.schema.fields)
+        ]
     )
     columns = ", ".join(
-        f"s.{quote(f.name)}{_selected(f.dataType, stage, f.name)}" for f in stage.schema.fields
+        f"s.{quote(item.name)}{_selected(item.dataType, stage, item.name)} AS c{position}"
+        for position, item in enumerate(stage.schema.fields)
     )
     query = f"SELECT {columns} FROM {stage.kept}"
     read = reading(server.url, query, to_arrow_schema(wire), size)
     starts = session.range(0, blocks, size)
     frame = starts.mapInArrow(read, wire)
     return frame.select(
-        *(_restored(f, stage.fit.field(f.name).mapped.as_json) for f in stage.schema.fields)
+        *(
+            _restored(f"c{position}", item, stage.fit.field(item.name).mapped.as_json)
+            for position, item in enumerate(stage.schema.fields)
+        )
     )
 
 
@@ -390,8 +424,8 @@ def _selected(kind: T.DataType, stage: PostgresStage, name: str) -> str:
     return ""
 
 
-def _restored(item: T.StructField, as_json: bool) -> Column:
-    column = F.col(quoted(item.name))
+def _restored(name: str, item: T.StructField, as_json: bool) -> Column:
+    column = F.col(name)
     if not as_json:
         return column.cast(item.dataType).alias(item.name)
     if isinstance(item.dataType, T.VariantType):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import psycopg
     from pyspark.sql import DataFrame, SparkSession
 
-    from setpoint.targets.postgres.schema import Fit
-
 _STAGES = f"""
 SELECT c.relname::text, obj_description(c.oid, 'pg_class'), pg_total_relation_size(c.oid)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -82,8 +80,9 @@ class PostgresTarget:
         with self._server.session(f"looking at {self._name}") as connection:
             server_version(connection)
             table = describe(connection, self._name)
-        if table is not None:
-            rule_of(self._pipeline, table, self._name)
+            if table is not None:
+                rule_of(self._pipeline, table, self._name)
+                self._refuse_condition(connection, self._name.sql)
 
     def inspect(
         self, windows: Sequence[Window], recall: Recall | None = None
@@ -113,7 +112,9 @@ class PostgresTarget:
                 evolve=self._spec.evolve,
                 label=run.label,
             )
-            self._refuse_condition(connection, fit, run)
+            if table is None:
+                columns = (f"NULL::{item.mapped.cast} AS {item.quoted}" for item in fit.fields)
+                self._refuse_condition(connection, f"(SELECT {', '.join(columns)}) AS t")
         check_columns(audits, frame.schema, run.label)
         return stage.write(
             frame,
@@ -232,23 +233,22 @@ class PostgresTarget:
         kind = frame.schema[column].dataType.typeName()
         return SliceRule.of(column, kind, pipeline.every, pipeline.timezone)
 
-    def _refuse_condition(self, connection: psycopg.Connection[Any], fit: Fit, run: Run) -> None:
+    def _refuse_condition(self, connection: psycopg.Connection[Any], rows: str) -> None:
         """A condition that PostgreSQL does not understand is refused before anything is staged."""
         import psycopg
 
         write = self._pipeline.write
         if not isinstance(write, DeleteInsert):
             return
-        columns = ", ".join(f"NULL::{item.mapped.cast} AS {item.quoted}" for item in fit.fields)
         try:
-            connection.execute(
-                f"EXPLAIN SELECT FROM (SELECT {columns}) AS t WHERE ({write.where}\n)", binary=True
-            )
+            # Binary results need the protocol that takes one statement only.
+            query = f"EXPLAIN SELECT FROM {rows} WHERE ({write.where}\n)"
+            connection.execute(query, binary=True)
         except psycopg.Error as error:
             raise RefusedError(
                 "SP-D09",
-                f"PostgreSQL cannot evaluate the condition {write.where!r:.200} of {run.label}: "
-                f"{self._server.said(error)}",
+                f"PostgreSQL cannot evaluate the condition {write.where!r:.200} of "
+                f"{self._pipeline.name}: {self._server.said(error)}",
                 why="It says which rows are meant, in Spark and in PostgreSQL alike.",
                 next="Write it so that both understand it, then run again.",
             ) from error

@@ -83,6 +83,8 @@ def _array(element: T.DataType, item: str, stored: StoredColumn | None) -> Mappe
     staged = "numeric[]" if isinstance(element, T.DecimalType) else f"{item}[]"
     if stored is None:
         return Mapped(staged, f"{item}[]", f"{item}[]")
+    if stored.declared == f"{item}[]":
+        return Mapped(staged, stored.declared, f"{item}[]")
     wider = ("numeric",) if isinstance(element, T.DecimalType) else _WIDER.get(item, (item,))
     taken = [f"{name}[]" for name in wider]
     taken += ["character varying[]"] if item == "text" else []
