@@ -28,8 +28,10 @@ from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
 from setpoint.spark.stage import is_not_true
 from setpoint.targets.iceberg.files import StagedFile, staged_files
 from setpoint.targets.iceberg.log import Version
+from setpoint.targets.iceberg.ranges import python_value
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.stage import IcebergStage, field_ids, read_back, with_ids
+from setpoint.targets.iceberg.types import KINDS
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -242,8 +244,25 @@ class Changes:
             F.col("_file").alias(_FILE),
         )
 
-    def _of_files(self, files: Iterable[DataFile]) -> DataFrame:
-        return self._stored().where(F.col(_FILE).isin([file.file_path for file in files]))
+    def _of_files(self, files: Sequence[DataFile]) -> DataFrame:
+        """The rows of some files.
+
+        The connector reads every file and drops the rows of others afterwards, unless it is told
+        in terms of a partition where to look.
+        """
+        rows = self._stored().where(F.col(_FILE).isin([file.file_path for file in files]))
+        spec = self._version.table.spec()
+        if any(file.spec_id != spec.spec_id for file in files):
+            return rows
+        for position, part in enumerate(self._stage.layout.parts):
+            kind = KINDS.get(part.kind)
+            if part.transform == "identity" and kind in ("date", "string", "integer", "long"):
+                values = {file.partition[position] for file in files}
+                column = F.col(quoted(part.column))
+                known = [python_value(kind, value) for value in values if value is not None]
+                here = column.isin(known)
+                rows = rows.where(here | column.isNull() if None in values else here)
+        return rows
 
     def _named(self, paths: Iterable[str]) -> tuple[DataFile, ...]:
         """Live files by their paths; the connector may have seen a newer version than we did."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError, TransientError
@@ -47,6 +48,7 @@ class IcebergTarget:
         self._opened: Catalog | None = None
         self._shares_files = False
         self._own: SparkSession | None = None
+        self._rewrites = count(1)
 
     @property
     def uri(self) -> str:
@@ -192,11 +194,11 @@ class IcebergTarget:
     ) -> Published:
         from setpoint.targets.iceberg import changes, commit
 
-        for turn in range(_TURNS):
+        for _ in range(_TURNS):
             version = self._version()
             self._refuse_if_fenced(version, run.window, expected, staged)
             try:
-                change = self._change(session, version, run, staged, turn)
+                change = self._change(session, version, run, staged)
                 transaction, receipt = self._prepare(version, run, receipt, staged, change)
                 commit.send(run, transaction)
             except (commit.TableMoved, changes.Moved):
@@ -272,7 +274,6 @@ class IcebergTarget:
         version: Version | None,
         run: Run,
         staged: Staged | None,
-        turn: int,
     ) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""
         from setpoint.spark.failures import explain
@@ -284,7 +285,7 @@ class IcebergTarget:
             return Change(add=staged.handle.files)
         places = version.tombstones(self._pipeline.name)
         removed = [version.storage.spark_path(place) for place in places]
-        folder = f"{staged.location}/kept-{turn + 1}"
+        folder = f"{staged.location}/kept-{next(self._rewrites)}"
         changes = Changes(lambda: self._reader(session), version, run, staged, folder)
         try:
             return changes.compute(removed if isinstance(run.pipeline.write, Merge) else ())
