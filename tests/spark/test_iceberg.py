@@ -11,7 +11,7 @@ import pytest
 
 from setpoint import DeleteInsert, InsertNew, Merge, RefusedError, Replace, iceberg
 
-DAY = date(2026, 4, 25)
+DAY, NEXT = date(2026, 4, 25), date(2026, 4, 26)
 ORDERS = iceberg("sales.orders", partition_by="d")
 
 
@@ -32,7 +32,7 @@ def test_other_windows_stay_byte_for_byte(lab: Any, lake: Any, shelf: Any) -> No
     job = lab.job(held, target=ORDERS)
     lab.run(job)
     first = lake.live()
-    held.rows = [(7, 7.0, date(2026, 4, 26))]
+    held.rows = [(7, 7.0, NEXT)]
     lab.run(job, "2026-04-26")
     assert first < lake.live()
     held.rows = []
@@ -120,6 +120,23 @@ def test_nested_types(lab: Any, lake: Any) -> None:
     assert spark[1]["s"] == {"a": 5, "b": ["x", None]}
     assert spark[1]["m"] == {"k": {"q": 7}, "n": None}
     assert spark[2]["m"] is None
+    more = [(4, NEXT, (1, None), None, [(8,)])]
+    wider = lab.job(
+        more,
+        f"{schema}, l array<struct<z:int>>",
+        target=iceberg("sales.orders", partition_by="d", evolve="add"),
+    )
+    lab.run(wider, "2026-04-26")
+    for found in (lake.table().scan().to_arrow().to_pylist(), _dicts(lake)):
+        by_id = {item["id"]: item for item in found}
+        assert by_id[4]["l"] == [{"z": 8}]
+        assert by_id[1]["l"] is None
+        assert by_id[1]["s"]["b"] == ["x", None]
+
+
+def _dicts(lake: Any) -> list[dict[str, Any]]:
+    rows = lake.spark.table("lake.sales.orders").collect()
+    return [row.asDict(recursive=True) for row in rows]
 
 
 def test_renamed_and_added_columns(lab: Any, lake: Any) -> None:
@@ -127,13 +144,13 @@ def test_renamed_and_added_columns(lab: Any, lake: Any) -> None:
     lab.run(lab.job([(1, 1.0, DAY)], target=ORDERS))
     lake.spark.sql("ALTER TABLE lake.sales.orders RENAME COLUMN amount TO total")
     job = lab.job(
-        [(2, 2.0, date(2026, 4, 26), "n")],
+        [(2, 2.0, NEXT, "n")],
         "id int, total double, d date, amount string",
         target=iceberg("sales.orders", partition_by="d", evolve="add"),
     )
     lab.run(job, "2026-04-26")
     assert lake.table().schema().column_names == ["id", "total", "d", "amount"]
-    wanted = [(1, 1.0, DAY, None), (2, 2.0, date(2026, 4, 26), "n")]
+    wanted = [(1, 1.0, DAY, None), (2, 2.0, NEXT, "n")]
     assert lake.rows() == lake.spark_rows() == wanted
 
 
@@ -153,7 +170,7 @@ def test_wrong_columns_are_refused(lab: Any, lake: Any) -> None:
 def test_stray_rows_are_refused(lab: Any, lake: Any) -> None:
     """A row of another window is refused, and the stage is dropped."""
     with pytest.raises(RefusedError, match="SP-O02"):
-        lab.run(lab.job([(1, 1.0, date(2026, 4, 26))], target=ORDERS))
+        lab.run(lab.job([(1, 1.0, NEXT)], target=ORDERS))
     assert not list((lab.root / "warehouse").rglob("*.parquet"))
 
 
@@ -187,7 +204,7 @@ def test_foreign_rows_make_the_window_run_again(lab: Any, lake: Any) -> None:
     lake.spark.sql("INSERT INTO lake.sales.orders VALUES (8, 8.0, DATE'2026-04-25')")
     assert not lab.state(job).untouched
     assert lab.run(job).state == "published"
-    assert lake.spark_rows() == [(1, 1.0, DAY), (9, 9.0, date(2026, 4, 26))]
+    assert lake.spark_rows() == [(1, 1.0, DAY), (9, 9.0, NEXT)]
 
 
 def test_compaction_is_not_a_change(lab: Any, lake: Any) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date, datetime, timezone
+from decimal import Decimal
 from threading import Thread
 from typing import Any
 
@@ -172,6 +173,31 @@ def test_partitions_that_others_chose(lab: Any, lake: Any, shelf: Any) -> None:
     odd = spark.table("lake.sales.orders").where("name IS NULL OR name = 'ab=c/%d'")
     assert [tuple(item)[:2] for item in odd.orderBy("id").collect()] == [(7, "ab=c/%d"), (8, None)]
     assert spark.table("lake.sales.orders").count() == 2
+
+
+def test_partitions_by_plain_values(lab: Any, lake: Any, shelf: Any) -> None:
+    """Timestamps, decimals, flags and numbers as partition values, nulls and signs included."""
+    target = iceberg("sales.orders", partition_by=("at", "local", "price", "ok", "big"))
+    schema = "id int, at timestamp, local timestamp_ntz, price decimal(9,2), ok boolean, big long"
+    local = datetime(1969, 12, 31, 23, 59, 59, 1)  # noqa: DTZ001
+    at = [datetime(2026, 4, 25, 10, 0, 0, n, tzinfo=timezone.utc) for n in (0, 7)]
+    rows = [
+        (1, at[0], local, Decimal("-0.10"), True, -(2**62)),
+        (2, at[1], None, None, False, 0),
+        (3, at[1], local, Decimal("7.00"), None, None),
+    ]
+    held = shelf(rows)
+    job = lab.job(held, schema, every="hour", target=target)
+    lab.run(job, "2026-04-25T10")
+    wanted = [row[:1] + row[2:] for row in rows]
+    spark = lake.spark.table("lake.sales.orders").drop("at").orderBy("id")
+    assert [tuple(row) for row in spark.collect()] == wanted
+    assert lake.rows() == rows
+    only = lake.spark.table("lake.sales.orders").where("price = -0.10 AND ok AND big < 0")
+    assert [row["id"] for row in only.collect()] == [1]
+    held.rows = rows[1:]
+    lab.run(job, "2026-04-25T10", force=True)
+    assert lake.rows() == rows[1:]
 
 
 def test_a_local_day_in_days_of_utc(lab: Any, lake: Any, shelf: Any) -> None:

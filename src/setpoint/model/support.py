@@ -32,12 +32,19 @@ MATRIX: Mapping[tuple[str, TableKind], Cell] = {
     ("insert_new", "delta"): Cell("the connector's MERGE with an insert clause only"),
     ("replace", "delta"): Cell("one metadata-only commit of the staged files"),
     ("overwrite", "iceberg"): Cell(
-        "one snapshot that swaps the slice's files for the staged ones; overwrite by condition "
-        "where files hold other windows too"
+        "one snapshot that swaps the slice's files for the staged ones; files that hold other "
+        "windows too are rewritten without these rows"
     ),
-    ("merge", "iceberg"): Cell("the connector's MERGE of the staged batch"),
-    ("delete_insert", "iceberg"): Cell("the connector's overwrite by condition"),
-    ("insert_new", "iceberg"): Cell("the connector's MERGE with an insert clause only"),
+    ("merge", "iceberg"): Cell(
+        "one snapshot that swaps the files in which a key changes for rewritten ones"
+    ),
+    ("delete_insert", "iceberg"): Cell(
+        "one snapshot that swaps the files in which the condition holds for the staged ones and "
+        "for what they held besides"
+    ),
+    ("insert_new", "iceberg"): Cell(
+        "one snapshot that adds the staged files, or those of the rows that are new"
+    ),
     ("replace", "iceberg"): Cell("one snapshot that swaps all files for the staged ones"),
     ("overwrite", "parquet"): Cell(
         "the locations of the window's partitions are set to the staged folders in one call; a "
