@@ -331,8 +331,8 @@ def test_duplicates_in_the_batch_are_resolved_or_refused(keyed: Cell) -> None:
     assert keyed.read() == [row(1), row(2)]
 
 
-def test_a_null_in_the_key_is_refused_put_aside_or_a_value(keyed: Cell) -> None:
-    """Refused it changes nothing; allowed it is there once, however often it comes."""
+def test_a_null_in_the_key_is_refused_or_put_aside(keyed: Cell) -> None:
+    """Refused it changes nothing; put aside it is in a table beside the target."""
     null, rows = (None, "lost", 1, DAY), [row(1)]
     with pytest.raises(RefusedError, match="SP-O06"):
         keyed.run([*rows, null])
@@ -341,7 +341,13 @@ def test_a_null_in_the_key_is_refused_put_aside_or_a_value(keyed: Cell) -> None:
     outcome = keyed.lab.run(aside)
     assert keyed.read() == rows
     assert any("null in the key" in note for note in outcome.notes)
-    allowed = replace(write, null_keys="allow")
+
+
+def test_a_null_in_the_key_can_be_a_value(keyed: Cell) -> None:
+    """Allowed it is there once, however often it comes."""
+    null, rows = (None, "lost", 1, DAY), [row(1)]
+    allowed = replace(PATTERNS[keyed.pattern], null_keys="allow")
+    keyed.lab.run(keyed.job(rows, write=allowed))
     for window in ("2026-04-26", "2026-04-27", "2026-04-26"):
         keyed.lab.run(keyed.job([null], write=allowed), window)
     assert keyed.read() == _sorted([*rows, null])

@@ -18,7 +18,8 @@ from setpoint.flow.world import World
 from setpoint.ledger import Ledger, LedgerError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.pipeline import pipeline as define
-from setpoint.model.table import delta
+from setpoint.model.table import Table, delta, iceberg, parquet, postgres
+from setpoint.model.write import Replace
 from setpoint.project.adapters import Adapters
 from setpoint.project.config import Config
 
@@ -138,8 +139,24 @@ class Project:
 
     def bind_history(self, name: str, uri: str) -> Bound:
         """The target of a `publish()` call, known from the ledger alone; enough to recover."""
-        stand_in = define(every="day", target=delta(uri, time="?"), name=name)(lambda window: None)
-        return Bound(stand_in, self.adapters.target(stand_in), {})
+        stand_in = define(every="day", target=_table_at(uri), write=Replace(), name=name)
+        pipeline = stand_in(lambda window: None)
+        return Bound(pipeline, self.adapters.target(pipeline), {})
+
+
+def _table_at(uri: str) -> Table:
+    """The table that a target calls by this name."""
+    kind, _, rest = uri.partition(":")
+    match kind:
+        case "iceberg":
+            return iceberg(rest)
+        case "parquet":
+            return parquet(table=rest)
+        case "postgres":
+            connection, _, name = rest.partition("/")
+            return postgres(name, connection=connection)
+        case _:
+            return delta(uri)
 
 
 def parameters_of(pipeline: Pipeline, given: Mapping[str, str]) -> dict[str, Any]:

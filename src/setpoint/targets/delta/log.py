@@ -76,6 +76,11 @@ class Snapshot:
     def configuration(self) -> dict[str, str]:
         return dict(self.table.metadata().configuration)
 
+    @property
+    def maps_columns(self) -> bool:
+        """Whether column names are free, because files hold names of their own."""
+        return self.configuration.get("delta.columnMapping.mode", "none") != "none"
+
     @cached_property
     def has_deletion_vectors(self) -> bool:
         """Rows may vanish from a file while its name stays the same."""

@@ -36,7 +36,7 @@ def fit(
     label: str,
 ) -> Fit:
     """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
-    _refuse_unstorable(returned, label)
+    _refuse_unstorable(returned, label, any_name=snapshot is not None and snapshot.maps_columns)
     names = [item["name"] for item in returned]
     for column, what_for in needed.items():
         if column not in names:
@@ -82,7 +82,9 @@ def _fit_existing(
     )
 
 
-def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
+def _refuse_unstorable(
+    returned: Sequence[dict[str, Any]], label: str, *, any_name: bool = False
+) -> None:
     seen: set[str] = set()
     for item in returned:
         name = item["name"]
@@ -91,11 +93,12 @@ def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
                 label, f"the name {name} occurs twice (case does not count)", code="SP-O05"
             )
         seen.add(name.lower())
-        if not name or _FORBIDDEN_IN_NAMES.search(name):
+        if not name or (_FORBIDDEN_IN_NAMES.search(name) and not any_name):
             raise _misfit(
                 label,
                 f"the name {name!r} holds a character that the table cannot store",
-                "Rename it: no blank, no newline, none of ,;{}()=",
+                "Rename it (no blank, no newline, none of ,;{}()=), or create the table with "
+                "delta.columnMapping.mode = 'name'.",
                 code="SP-O05",
             )
         if isinstance(item["type"], str) and _UNSTORABLE.match(item["type"]):
