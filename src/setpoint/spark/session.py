@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, TransientError, UsageError
 from setpoint.spark.jars import resolve, spark_version
 from setpoint.spark.launch import JAVA_OPTIONS, start_jvm, stop_jvm, tuned_conf
 
@@ -31,6 +31,8 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # Hive's metastore is part of PySpark, jars included; it is chosen when a session starts.
 HIVE = "hive"
 CATALOG = "spark.sql.catalogImplementation"
+DATABASE = "spark.hadoop.javax.jdo.option.ConnectionURL"
+_DERBY = "jdbc:derby:;databaseName="
 NO_CONNECTORS: frozenset[str] = frozenset()
 
 
@@ -195,6 +197,7 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
         connector_conf(settings.conf, connectors, settings.root),
         jars,
     )
+    refuse_busy_metastore(conf)
     start_jvm(conf)
     try:
         return SparkSession.builder.config(map={**conf}).getOrCreate()
@@ -233,17 +236,42 @@ def _names_metastore(conf: Mapping[str, str]) -> bool:
 
 def _local_metastore(root: str, conf: Mapping[str, str]) -> dict[str, str]:
     """A metastore in the project's folder, for one process at a time."""
-    home = os.path.join(root, ".setpoint")
-    database = os.path.join(home, "metastore_db")
+    database = os.path.join(root, ".setpoint", "metastore_db")
     options = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={os.devnull}"
     return {
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={database};"
-        "create=true",
+        DATABASE: f"{_DERBY}{database};create=true",
+        # What Derby refuses once it refuses ten times, two seconds apart.
+        "spark.hadoop.hive.hmshandler.retry.attempts": "1",
         "spark.sql.warehouse.dir": conf.get(
             "spark.sql.warehouse.dir", os.path.join(root, "warehouse")
         ),
         JAVA_OPTIONS: options.strip(),
     }
+
+
+def refuse_busy_metastore(conf: Mapping[str, str]) -> None:
+    """Derby serves one process; look at its lock before a JVM is started in vain."""
+    url = conf.get(DATABASE, "")
+    lock = os.path.join(url.removeprefix(_DERBY).split(";")[0], "dbex.lck")
+    if not url.startswith(_DERBY) or not os.path.isfile(lock):
+        return
+    try:
+        import fcntl
+
+        with open(lock, "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise TransientError(
+            "SP-T01",
+            f"The metastore of this project ({os.path.dirname(lock)}) is in use by another "
+            "process.",
+            why="Embedded Derby serves one process at a time.",
+            state=NOTHING_STARTED,
+            next="Run again when that process has ended, or configure a shared metastore: "
+            '[spark.conf] "spark.hadoop.hive.metastore.uris" = "thrift://..."',
+        ) from error
+    except (OSError, ImportError):
+        return  # Derby itself will say what is wrong
 
 
 def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:

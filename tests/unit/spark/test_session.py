@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from setpoint.errors import TransientError
 from setpoint.spark.launch import JAVA_OPTIONS, archive_path, driver_memory_mib, tuned_conf
-from setpoint.spark.session import DELTA_CATALOG, EXTENSIONS, connector_conf, is_apache_spark
+from setpoint.spark.session import (
+    DATABASE,
+    DELTA_CATALOG,
+    EXTENSIONS,
+    HIVE,
+    connector_conf,
+    is_apache_spark,
+    refuse_busy_metastore,
+)
 
 GIB = 2**30
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -57,6 +68,48 @@ def test_connectors_are_added_to_the_users_extensions() -> None:
     assert conf["spark.sql.extensions"] == f"a.B,{EXTENSIONS['delta']}"
     assert conf["spark.sql.catalog.spark_catalog"] == DELTA_CATALOG
     assert connector_conf({}, frozenset()) == {}
+
+
+def test_a_project_without_a_metastore_gets_one_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Derby below the project's folder; a metastore that is configured stays the only one."""
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    conf = connector_conf({}, frozenset({HIVE}), "/project")
+    assert conf["spark.sql.catalogImplementation"] == "hive"
+    assert conf["spark.sql.warehouse.dir"] == "/project/warehouse"
+    assert "/project/.setpoint/metastore_db;" in conf[DATABASE]
+    uris = {"spark.hadoop.hive.metastore.uris": "thrift://host:9083"}
+    assert connector_conf(uris, frozenset({HIVE}), "/project") == {
+        **uris,
+        "spark.sql.catalogImplementation": "hive",
+    }
+
+
+def test_a_metastore_that_another_process_holds_is_said_in_one_line(tmp_path: Path) -> None:
+    """Before a JVM is started: Derby serves one process at a time."""
+    conf = {DATABASE: f"jdbc:derby:;databaseName={tmp_path};create=true"}
+    refuse_busy_metastore(conf)
+    (tmp_path / "dbex.lck").write_bytes(b"")
+    refuse_busy_metastore(conf)
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
+            "print(flush=True); sys.stdin.read()",
+            str(tmp_path / "dbex.lck"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    with pytest.raises(TransientError, match="SP-T01"):
+        refuse_busy_metastore(conf)
+    holder.communicate()
+    refuse_busy_metastore(conf)
 
 
 def test_the_archive_is_used_only_when_it_exists(

@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlparse
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, RefusedError, TransientError
 from setpoint.spark.contents import quoted
-from setpoint.spark.failures import root_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,9 +195,9 @@ class Metastore:
             )
         )
 
-    def unanswered(self, error: BaseException) -> bool:
+    def unanswered(self, error: Exception) -> bool:
         """Whether a failed call may yet be carried out: its answer is what was lost."""
-        return bool(_UNANSWERED.search(str(error)))
+        return bool(_UNANSWERED.search(_with_causes(error)))
 
     @property
     def _jvm(self) -> Any:
@@ -276,7 +275,7 @@ class Metastore:
 
 def unreachable(error: Exception) -> TransientError:
     """The metastore did not answer, in one line."""
-    text = str(error)
+    text = _with_causes(error)
     if "Another instance of Derby" in text or "XSDB6" in text:
         return TransientError(
             "SP-T01",
@@ -287,10 +286,20 @@ def unreachable(error: Exception) -> TransientError:
         )
     return TransientError(
         "SP-T01",
-        f"The metastore could not be read: {root_cause(error)}",
+        f"The metastore could not be read: {' '.join(text.splitlines()[-1].split())[:300]}",
         why="It says where the rows of the table are.",
         next="Check the metastore and [spark.conf], then run again.",
     )
+
+
+def _with_causes(error: Exception) -> str:
+    """The messages of an error and of the Java exceptions behind it."""
+    messages = [str(error)]
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while cause is not None and len(messages) < 30:
+        messages.append(str(cause.toString()))
+        cause = cause.getCause()
+    return "\n".join(messages)
 
 
 def plain(uri: str) -> str:

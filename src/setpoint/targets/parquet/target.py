@@ -62,12 +62,12 @@ class ParquetTarget:
         return frozenset({"hive"})
 
     def mechanism(self) -> str:
-        what = "partitions" if self._spec.partition_by else "table"
+        parts = bool(self._spec.partition_by)
         if self._is_direct:
-            done = f"the location of the {what} is set to the staged folder"
-        else:
-            done = f"the {what} is rewritten beside itself, then its location is set"
-        return f"{done}, under a lock of the table"
+            what = "the partitions' locations" if parts else "the table's location"
+            return f"one swap of {what} to the staged folder, under a lock"
+        what = "partitions that change" if parts else "table"
+        return f"a rewrite of the {what} beside the old rows and one swap, under a lock"
 
     def table_id(self) -> str | None:
         view = self._view()

@@ -1,0 +1,120 @@
+"""kill -9 around and inside a location swap: readers find the old rows or the new ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+import setpoint
+
+WORKER = Path(__file__).with_name("parquet_worker.py")
+PROJECT = """
+[spark]
+master = "local[2]"
+[spark.conf]
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"spark.driver.memory" = "1g"
+"spark.sql.shuffle.partitions" = 1
+[retry]
+first_wait = 1
+"""
+PIPELINE = """
+from pyspark.sql import SparkSession, functions as F
+from setpoint import Window, parquet, pipeline
+
+@pipeline(every="day", target=parquet(table="t", partition_by=("d", "region")))
+def job(window: Window, first: int = 0):
+    rows = SparkSession.active().range(first, first + 3)
+    return rows.select(
+        F.col("id").cast("int").alias("id"),
+        F.concat(F.lit("r"), F.col("id").cast("string")).alias("region"),
+        window.date.alias("d"),
+    )
+"""
+KILLED = {"staging": "2026-04-01", "audited": "2026-04-02", "committed": "2026-04-03"}
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(setpoint.__file__).parents[1]), **more}
+
+
+def run(root: Path, window: str, first: int, fault: str = "") -> int:
+    arguments = ["run", "job", "--window", window, "--param", f"first={first}"]
+    return subprocess.run(
+        [sys.executable, "-m", "setpoint.cli.main", *arguments],
+        cwd=root,
+        env=environment(SETPOINT_FAULT=fault),
+        capture_output=True,
+        timeout=180,
+        check=False,
+    ).returncode
+
+
+def look(root: Path) -> dict[str, list[int]]:
+    """The ids of each day."""
+    done = subprocess.run(
+        [sys.executable, str(WORKER), "look"],
+        cwd=root,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+    found: dict[str, list[int]] = {}
+    for day, _, number in json.loads(done.stdout.splitlines()[-1]):
+        found.setdefault(day, []).append(number)
+    return found
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "setpoint.toml").write_text(PROJECT)
+    (tmp_path / "pipelines" / "job.py").write_text(PIPELINE)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_the_old_rows_or_the_new_ones(root: Path) -> None:
+    """H10: old partitions, new ones and emptied ones change together or not at all."""
+    assert run(root, "2026-04-01..2026-04-03", 0) == 0
+    for point, window in KILLED.items():
+        assert run(root, window, 1, fault=f"{point}:kill") == -signal.SIGKILL
+    found = look(root)
+    for point, window in KILLED.items():
+        assert found[window] == ([1, 2, 3] if point == "committed" else [0, 1, 2]), point
+    assert run(root, "2026-04-01..2026-04-03", 1) == 0
+    assert set(map(tuple, look(root).values())) == {(1, 2, 3)}
+
+
+@pytest.mark.slow
+def test_a_metastore_that_dies_while_it_moves_partitions_moved_all_or_none(root: Path) -> None:
+    """The JVM is killed inside the call; the next one finds all partitions on one side."""
+    for moment in (0.02, 0.1, None):
+        worker: Any = subprocess.Popen(
+            [sys.executable, str(WORKER), "swap"],
+            cwd=root,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            sides = json.loads(worker.stdout.readline())
+            assert len(sides) == 1, sides
+            if moment is not None:
+                while json.loads(worker.stdout.readline()) < 3:
+                    pass
+                Event().wait(moment)  # somewhere inside the call, or in one of those that follow
+        finally:
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
