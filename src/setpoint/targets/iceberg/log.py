@@ -62,8 +62,8 @@ class Version:
 
     @cached_property
     def published(self) -> dict[int, tuple[Receipt, ...]]:
-        """The receipts of each snapshot of the chain, by snapshot id."""
-        return {item.snapshot_id: receipts_of(item) for item in self.chain}
+        """The receipts of every snapshot that is kept, by snapshot id."""
+        return {item.snapshot_id: receipts_of(item) for item in self.table.snapshots()}
 
     @cached_property
     def receipts(self) -> dict[tuple[str, str], tuple[Receipt, int]]:
@@ -77,14 +77,14 @@ class Version:
     @property
     def all_receipts(self) -> tuple[Receipt, ...]:
         """The receipts of every snapshot that is kept, rolled back or on a branch included."""
-        return tuple(r for item in self.table.snapshots() for r in receipts_of(item))
+        return tuple(receipt for found in self.published.values() for receipt in found)
 
     def marks(self, pipeline: str) -> dict[str, LastPublish]:
         """The last publish of every window; survives expiry and rollback."""
         marks = generations.decode(self.properties.get(generations.property_of(pipeline)))
         # Somebody may have unset the property: what the snapshots still say counts too.
         for item in self.table.snapshots():
-            for receipt in receipts_of(item):
+            for receipt in self.published[item.snapshot_id]:
                 known = marks.get(receipt.window)
                 if receipt.pipeline == pipeline and (
                     known is None or known.generation < receipt.generation
@@ -99,7 +99,7 @@ class Version:
 
     def tombstones(self, pipeline: str) -> tuple[str, ...]:
         """The places that count: named by receipts in the chain, or by one that expired."""
-        receipts = (receipt for found in self.published.values() for receipt in found)
+        receipts = (r for item in self.chain for r in self.published[item.snapshot_id])
         marks = self.tombstone_marks(pipeline)
         kept = {place for place, mark in marks.items() if self.still_counts(mark)}
         return tuple(sorted({*tombstones.named(receipts, pipeline), *kept}))
