@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from threading import Thread
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from setpoint import InsertNew, Merge, PermanentError, iceberg
+from setpoint import InsertNew, Merge, PermanentError, RefusedError, iceberg
 from setpoint.flow.run import plan_windows, run_window
+from setpoint.project.wiring import Project
 from setpoint.targets.iceberg import commit
 
 DAY = date(2026, 4, 25)
@@ -308,3 +310,40 @@ def test_looking_needs_no_spark(lab: Any, lake: Any) -> None:
     assert "the code changed" in command("plan", "daily", "--window", "2026-04-25")
     assert "never published" in command("plan", "daily", "--window", "2026-04-26")
     assert "2026-04-25" in command("status", "daily")
+
+
+def test_a_catalog_on_a_server(lab: Any, lake: Any, postgres_url: str, shelf: Any) -> None:
+    """A catalog by configuration; windows that own their files need no connector at all."""
+    section = {"type": "jdbc", "uri": postgres_url, "warehouse": "elsewhere"}
+    config = replace(lab.project.config, catalogs={"pg": section})
+    with Project(config) as project:
+        lab.project = project
+        held = shelf([(1, 1.0, DAY)])
+        job = lab.job(held, target=iceberg("pg.sales.orders", partition_by="d"))
+        assert lab.run(job).state == "published"
+        assert lab.run(job).state == "unchanged"
+        held.rows = [(2, 2.0, DAY)]
+        assert lab.run(job, force=True).receipt.generation == 2
+        assert lab.bind(job).target.uri == "iceberg:pg.sales.orders"
+        assert not lab.bind(job).target.connectors()
+    assert list((lab.root / "elsewhere" / "sales" / "orders" / "metadata").iterdir())
+
+
+def test_a_table_of_format_version_1(lab: Any, lake: Any, shelf: Any) -> None:
+    """Old tables work too; those of version 3 are refused."""
+    lake.catalog.create_namespace_if_not_exists("sales")
+    create = (
+        "CREATE TABLE lake.sales.{} (id int, amount double, d date) USING iceberg PARTITIONED BY "
+        "(d) TBLPROPERTIES ('format-version'='{}')"
+    )
+    lake.spark.sql(create.format("orders", 1))
+    held = shelf([(1, 1.0, DAY)])
+    job = lab.job(held, target=ORDERS)
+    lab.run(job)
+    held.rows = [(2, 2.0, DAY)]
+    assert lab.run(job, force=True).receipt.generation == 2
+    assert lab.run(job).state == "unchanged"
+    assert lake.rows() == lake.spark_rows() == [(2, 2.0, DAY)]
+    lake.spark.sql(create.format("newer", 3))
+    with pytest.raises(RefusedError, match="format version 3"):
+        lab.run(lab.job(held, target=iceberg("sales.newer", partition_by="d")))
