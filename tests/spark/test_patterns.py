@@ -187,3 +187,28 @@ def test_replace_sets_the_whole_table(lab, shelf):
     rows.rows = []
     lab.run(job, "2026-04-27")
     assert lab.rows() == []
+
+
+def test_a_table_with_mapped_columns_takes_any_name(lab):
+    """Blanks, semicolons and quotes in names, in the key and in the sequence."""
+    names = ('order"; drop table x; --', "a b", "select")
+    columns = f"`{names[0]}` string, `{names[1]}` bigint, `{names[2]}` string"
+    path = lab.root / "out"
+    lab.spark.sql(
+        f"CREATE TABLE delta.`{path}` ({columns}) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    write = Merge(key=names[0], sequence_by=names[1])
+    lab.run(lab.job([("k", 1, "'"), ("l", 1, '"')], columns, target=TARGET, write=write))
+    lab.run(lab.job([("k", 2, ";")], columns, target=TARGET, write=write), "2026-04-26")
+    stored = lab.spark.read.format("delta").load(str(path)).collect()
+    assert sorted(map(tuple, stored)) == [("k", 2, ";"), ("l", 1, '"')]
+
+
+@pytest.mark.parametrize("condition", ["status = 'EU') OR (true", "status ==== 'x'", "nowhere = 1"])
+def test_a_text_that_is_no_condition_is_refused_before_anything_is_written(lab, condition):
+    """Between the parentheses of another condition the first would mean every row."""
+    for write in (DeleteInsert(where=condition), merge(delete_when=condition)):
+        with pytest.raises(RefusedError, match="SP-D09"):
+            lab.run(lab.job([(1, "EU", 1)], ORDERS, target=TARGET, write=write))
+    assert not (lab.root / "out" / "_delta_log").exists()

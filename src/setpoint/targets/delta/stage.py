@@ -16,17 +16,17 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.model.slice import typed
-from setpoint.model.write import InsertNew, Merge, Overwrite
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
-from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.batch import DELETED
+from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.delta.footers import can_answer, holds
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 FOLDER = "setpoint"
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-_OUTSIDE = "outside the window"
 
 
 @dataclass(frozen=True)
@@ -107,35 +106,24 @@ def write(
     condition = scope.condition(run.window)
     row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
     by_footer = {n for n, audit in row_level.items() if can_answer(audit, schema, partition_by)}
-    batch = None
-    if isinstance(run.pipeline.write, (Merge, InsertNew)):
-        batch = Batch(frame, run.pipeline.write, run)
-        frame = batch.frame
-    removes = DELETED in frame.columns
-    stays = ~F.col(DELETED) if removes else F.lit(True)
-    counts = {_OUTSIDE: spark_stage.is_not_true(condition)} if condition is not None else {}
-    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
-    counts |= {
-        f"audit {n}": spark_audits.violation(audit, schema) & stays
-        for n, audit in row_level.items()
-        if n not in by_footer
-    }
-    counts |= {flag: F.col(flag) for flag in (TIED, DELETED) if flag in frame.columns}
+    checks = Checks(
+        frame, run, audits, condition=condition, required=fit.required, answered=by_footer
+    )
     in_folders = [name for name in partition_by if not (only_value and name == slice_column)]
     try:
         observed = spark_stage.write_parquet(
-            frame,
+            checks.frame,
             storage.spark_path(folder),
-            counts=counts,
-            partition_by=[*([DELETED] if removes else []), *in_folders],
+            counts=checks.counts,
+            partition_by=[*([DELETED] if checks.removes else []), *in_folders],
             leave_out=[slice_column] if only_value else [],
-            only_counted=[TIED] if batch else [],
+            only_counted=checks.only_counted,
         )
     except Exception as error:
         _forget(storage, folder)
         raise explain(error, f"staging {run.label}") from error
     try:
-        _refuse_unfit(frame, run, fit, condition, observed, batch)
+        checks.refuse(observed)
     except SetpointError:
         _forget(storage, folder)
         raise
@@ -151,7 +139,7 @@ def write(
         only_value=only_value,
         partition_by=partition_by,
         files=files,
-        schema=schema.add(DELETED, T.BooleanType()) if removes else schema,
+        schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
         tombstones=tombstones.folder_of(attempt) if deletes else "",
     )
     staged = Staged(
@@ -160,12 +148,12 @@ def write(
         rows=observed.rows,
         contents=observed.contents,
         files=files_digest(file.path for file in files),
-        violations={n: observed.counts[f"audit {n}"] for n in row_level if n not in by_footer},
+        violations=checks.violations(observed),
         changes_schema=bool(fit.added),
         handle=stage,
         deletes=deletes,
-        quarantined=batch.quarantined() if batch else 0,
-        notes=batch.notes(observed.rows, observed.counts[TIED]) if batch else (),
+        quarantined=checks.quarantined(),
+        notes=checks.notes(observed),
     )
     proven = {n for n in by_footer if holds(row_level[n], [file.stats for file in files])}
     doubtful = {n: row_level[n] for n in sorted(by_footer - proven)}
@@ -178,25 +166,6 @@ def _only_value(scope: Scope, run: Run, partition_by: tuple[str, ...]) -> str | 
     if scope.rule is None or scope.rule.column not in partition_by:
         return None
     return scope.rule.only_value(run.window)
-
-
-def _refuse_unfit(
-    frame: DataFrame,
-    run: Run,
-    fit: Fit,
-    condition: str | None,
-    observed: spark_stage.Observed,
-    batch: Batch | None,
-) -> None:
-    """Refuse rows that were counted as unfit while they were staged."""
-    if batch is not None:
-        batch.refuse_nulls()
-        batch.refuse_contradictions(observed.counts[TIED])
-    if condition is not None and observed.counts[_OUTSIDE]:
-        raise _outside(frame, run, condition, observed.counts[_OUTSIDE], observed.rows)
-    for name in fit.required:
-        if observed.counts[f"null {name}"]:
-            raise _required(run, name, observed.counts[f"null {name}"], observed.rows)
 
 
 def _count(
@@ -284,36 +253,6 @@ def _delta_spelling(kind: str, text: str) -> str:
             value = value.astimezone(timezone.utc).replace(tzinfo=None)
         return value.isoformat(" ", "microseconds" if value.microsecond else "seconds")
     return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
-    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
-    example = f" For example: {strays[0]}." if strays else ""
-    window = isinstance(run.pipeline.write, Overwrite)
-    where = "the window" if window else "the rows that the write replaces"
-    column = run.pipeline.target.slice_column
-    return RefusedError(
-        "SP-O02",
-        f"{count:,} of {rows:,} rows of {run.label} lie outside {where}: "
-        f"{condition} does not hold.{example}",
-        why="Publishing them would change another window's slice."
-        if window
-        else "The next run would not replace them, so they would be there twice.",
-        state="The target is unchanged; the stage was dropped.",
-        next=f"Clip the result to the window; for a day pipeline {column} = window.date."
-        if window
-        else "Return only rows for which the condition holds, or correct it.",
-    )
-
-
-def _required(run: Run, name: str, count: int, rows: int) -> RefusedError:
-    return RefusedError(
-        "SP-O04",
-        f"{name} is null in {count:,} of {rows:,} rows of {run.label}, "
-        "but the target says NOT NULL.",
-        state="The target is unchanged; the stage was dropped.",
-        next="Correct the pipeline, then run again.",
-    )
 
 
 def _refuse_if_rows_differ(run: Run, files: Sequence[StagedFile], rows: int) -> None:

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
-from setpoint.model.audit import Audit, rides_along
+from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.write import InsertNew, Merge, Overwrite
-from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
-from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.batch import DELETED
+from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.iceberg.files import StagedFile, staged_files
@@ -35,7 +34,6 @@ from setpoint.targets.iceberg.storage import ROWS, Storage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OUTSIDE = "outside the window"
 _FIELD_IDS = "spark.sql.parquet.fieldId.write.enabled"
 
 
@@ -75,36 +73,23 @@ def write(
     frame = as_stored(frame, fit)
     schema, folder = frame.schema, f"{location}/{ROWS}"
     condition = scope.condition(run.window)
-    row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
-    batch = None
-    if isinstance(run.pipeline.write, (Merge, InsertNew)):
-        batch = Batch(frame, run.pipeline.write, run)
-        frame = batch.frame
-    removes = DELETED in frame.columns
-    stays = ~F.col(DELETED) if removes else F.lit(True)
-    counts = {_OUTSIDE: spark_stage.is_not_true(condition)} if condition is not None else {}
-    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
-    counts |= {
-        f"audit {n}": spark_audits.violation(audit, schema) & stays
-        for n, audit in row_level.items()
-    }
-    counts |= {flag: F.col(flag) for flag in (TIED, DELETED) if flag in frame.columns}
+    checks = Checks(frame, run, audits, condition=condition, required=fit.required)
     known = layout.constants(scope.rule, run.window)
-    divided, dividers = layout.divided(with_ids(frame, fit), known)
+    divided, dividers = layout.divided(with_ids(checks.frame, fit), known)
     try:
         with field_ids(frame.sparkSession):
             observed = spark_stage.write_parquet(
                 divided,
                 storage.spark_path(folder),
-                counts=counts,
-                partition_by=[*([DELETED] if removes else []), *dividers],
-                only_counted=[TIED] if batch else [],
+                counts=checks.counts,
+                partition_by=[*([DELETED] if checks.removes else []), *dividers],
+                only_counted=checks.only_counted,
             )
     except Exception as error:
         _forget(storage, location)
         raise explain(error, f"staging {run.label}") from error
     try:
-        _refuse_unfit(frame, run, fit, condition, observed, batch)
+        checks.refuse(observed)
         found = staged_files(storage, folder, layout, known)
         _refuse_odd_files(run, fit, found, observed.rows)
     except SetpointError:
@@ -119,7 +104,7 @@ def write(
         rows=observed.rows,
         contents=observed.contents,
         files=files_digest(storage.path(file.path) for file in files),
-        violations={n: observed.counts[f"audit {n}"] for n in row_level},
+        violations=checks.violations(observed),
         changes_schema=bool(fit.added),
         handle=IcebergStage(
             storage=storage,
@@ -128,13 +113,13 @@ def write(
             layout=layout,
             known=known,
             files=files,
-            schema=schema.add(DELETED, T.BooleanType()) if removes else schema,
+            schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
             fields=fields,
             tombstones=tombstones.folder_of(attempt) if deletes else "",
         ),
         deletes=deletes,
-        quarantined=batch.quarantined() if batch else 0,
-        notes=batch.notes(observed.rows, observed.counts[TIED]) if batch else (),
+        quarantined=checks.quarantined(),
+        notes=checks.notes(observed),
     )
 
 
@@ -200,49 +185,6 @@ def _forget(storage: Storage, folder: str) -> None:
     """Clear a refused stage away; what cannot be removed now is a matter for recover."""
     with suppress(SetpointError):
         storage.drop(folder)
-
-
-def _refuse_unfit(
-    frame: DataFrame,
-    run: Run,
-    fit: Fit,
-    condition: str | None,
-    observed: spark_stage.Observed,
-    batch: Batch | None,
-) -> None:
-    """Refuse rows that were counted as unfit while they were staged."""
-    if batch is not None:
-        batch.refuse_nulls()
-        batch.refuse_contradictions(observed.counts[TIED])
-    if condition is not None and observed.counts[_OUTSIDE]:
-        raise _outside(frame, run, condition, observed.counts[_OUTSIDE], observed.rows)
-    for name in fit.required:
-        count = observed.counts[f"null {name}"]
-        if count:
-            raise RefusedError(
-                "SP-O04",
-                f"{name} is null in {count:,} of {observed.rows:,} rows of {run.label}, but the "
-                "target says it is required.",
-                state="The target is unchanged; the stage was dropped.",
-                next="Correct the pipeline, then run again.",
-            )
-
-
-def _outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
-    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
-    example = f" For example: {strays[0]}." if strays else ""
-    window = isinstance(run.pipeline.write, Overwrite)
-    where = "the window" if window else "the rows that the write replaces"
-    return RefusedError(
-        "SP-O02",
-        f"{count:,} of {rows:,} rows of {run.label} lie outside {where}: "
-        f"{condition} does not hold.{example}",
-        why="Publishing them would change another window's slice."
-        if window
-        else "The next run would not replace them, so they would be there twice.",
-        state="The target is unchanged; the stage was dropped.",
-        next="Return only rows for which the condition holds, or correct the target's column.",
-    )
 
 
 def _refuse_odd_files(run: Run, fit: Fit, files: Sequence[StagedFile], rows: int) -> None:

@@ -18,14 +18,13 @@ from pyspark.sql import types as T
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model import tombstones
-from setpoint.model.audit import Audit, rides_along
+from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.write import InsertNew, Merge, Overwrite
-from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
-from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.batch import DELETED
+from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.parquet.schema import Fit
@@ -87,22 +86,10 @@ def write(
     owns = direct and rule is not None and rule.column in partition_by
     only_value = rule.only_value(window) if owns and rule else None
     condition = scope.condition(window)
-    row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
-    batch = None
-    if isinstance(run.pipeline.write, (Merge, InsertNew)):
-        batch = Batch(frame, run.pipeline.write, run)
-        frame = batch.frame
-    removes = DELETED in frame.columns
-    stays = ~F.col(DELETED) if removes else F.lit(True)
+    checks = Checks(frame, run, audits, condition=condition, required=fit.required)
     texts = [n for n in partition_by if isinstance(schema[n].dataType, T.StringType)]
-    counts = {_OUTSIDE: spark_stage.is_not_true(condition)} if condition is not None else {}
-    counts |= {f"{_NAMELESS} {n}": (F.col(quoted(n)) == "") & stays for n in texts}
-    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
-    counts |= {
-        f"audit {n}": spark_audits.violation(audit, schema) & stays
-        for n, audit in row_level.items()
-    }
-    counts |= {flag: F.col(flag) for flag in (TIED, DELETED) if flag in frame.columns}
+    for name in texts:
+        checks.also(f"{_NAMELESS} {name}", F.col(quoted(name)) == "")
     stage = ParquetStage(
         fit=fit,
         scope=scope,
@@ -111,26 +98,24 @@ def write(
         direct=direct,
         only_value=only_value,
         partition_by=partition_by,
-        schema=schema.add(DELETED, T.BooleanType()) if removes else schema,
-        tombstones=tombstones.folder_of(attempt) if removes else "",
+        schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
+        tombstones=tombstones.folder_of(attempt) if checks.removes else "",
     )
     try:
         observed = spark_stage.write_parquet(
-            frame,
+            checks.frame,
             stage.folder,
-            counts=counts,
+            counts=checks.counts,
             partition_by=stage.in_folders if direct else [],
             leave_out=[rule.column] if only_value and rule else [],
-            only_counted=[TIED] if batch else [],
+            only_counted=checks.only_counted,
         )
     except Exception as error:
         _forget(files, f"{root}/{place}")
         raise explain(error, f"staging {run.label}") from error
     try:
-        if batch is not None:
-            batch.refuse_nulls()
-            batch.refuse_contradictions(observed.counts[TIED])
-        _refuse_unfit(frame, run, fit, condition, texts, observed)
+        checks.refuse(observed)
+        _refuse_nameless(run, texts, observed)
     except SetpointError:
         _forget(files, f"{root}/{place}")
         raise
@@ -140,12 +125,12 @@ def write(
         rows=observed.rows,
         contents=observed.contents,
         files=None,
-        violations={n: observed.counts[f"audit {n}"] for n in row_level},
+        violations=checks.violations(observed),
         changes_schema=bool(fit.added.fields),
         handle=stage,
         deletes=observed.counts.get(DELETED, 0),
-        quarantined=batch.quarantined() if batch else 0,
-        notes=batch.notes(observed.rows, observed.counts[TIED]) if batch else (),
+        quarantined=checks.quarantined(),
+        notes=checks.notes(observed),
     )
 
 
@@ -197,49 +182,16 @@ def refuse_if_rows_differ(label: str, counted: int, stored: int | None) -> None:
         )
 
 
-def _refuse_unfit(
-    frame: DataFrame,
-    run: Run,
-    fit: Fit,
-    condition: str | None,
-    texts: Sequence[str],
-    observed: spark_stage.Observed,
-) -> None:
-    rows = observed.rows
-    if condition is not None and (count := observed.counts[_OUTSIDE]):
-        strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
-        window = isinstance(run.pipeline.write, Overwrite)
-        raise RefusedError(
-            "SP-O02",
-            f"{count:,} of {rows:,} rows of {run.label} lie outside "
-            f"{'the window' if window else 'the rows that the write replaces'}: {condition} does "
-            f"not hold.{f' For example: {strays[0]}.' if strays else ''}",
-            why="Publishing them would change another window's slice."
-            if window
-            else "The next run would not replace them, so they would be there twice.",
-            state="The target is unchanged; the stage was dropped.",
-            next="Clip the result to the window; for a day pipeline "
-            f"{run.pipeline.target.slice_column} = window.date."
-            if window
-            else "Return only rows for which the condition holds, or correct it.",
-        )
+def _refuse_nameless(run: Run, texts: Sequence[str], observed: spark_stage.Observed) -> None:
+    """Refuse partition values that a folder's name cannot tell from null."""
     for name in texts:
         if count := observed.counts[f"{_NAMELESS} {name}"]:
             raise RefusedError(
                 "SP-O05",
-                f"The partition column {name} is an empty text in {count:,} of {rows:,} rows of "
-                f"{run.label}.",
+                f"The partition column {name} is an empty text in {count:,} of "
+                f"{observed.rows:,} rows of {run.label}.",
                 why="Hive has one name for an empty text and for null, so it would come back as "
                 "null.",
                 state="The target is unchanged; the stage was dropped.",
                 next="Write another text, or null.",
-            )
-    for name in fit.required:
-        if count := observed.counts[f"null {name}"]:
-            raise RefusedError(
-                "SP-O04",
-                f"{name} is null in {count:,} of {rows:,} rows of {run.label}, but the target "
-                "says NOT NULL.",
-                state="The target is unchanged; the stage was dropped.",
-                next="Correct the pipeline, then run again.",
             )

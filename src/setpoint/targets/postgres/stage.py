@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -27,10 +26,12 @@ from setpoint.model.scope import Scope
 from setpoint.model.write import DeleteInsert, InsertNew, Merge
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
-from setpoint.spark.batch import DELETED, any_null
-from setpoint.spark.contents import quoted, row_hash
+from setpoint.spark.batch import DELETED, Incoming
+from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, required
+from setpoint.spark.contents import fingerprint_text, quoted, row_hash
 from setpoint.spark.failures import explain
 from setpoint.targets.postgres import batch as keyed
+from setpoint.targets.postgres import lines
 from setpoint.targets.postgres.ingest import INGESTED, ingesting, proven_unique, reading
 from setpoint.targets.postgres.names import OURS, TableName, literal, quote
 from setpoint.targets.postgres.receipts import ensure_schema
@@ -40,20 +41,17 @@ from setpoint.targets.postgres.server import Server
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_OUTSIDE = "outside the window"
 _PREFIX = "stage_"
 _LOCATION = re.compile(rf"{_PREFIX}[0-9a-z_]{{1,50}}")
-_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 _BLOCK = 8192
-_DRIVER_SAID = re.compile(r"^adbc_driver_manager\.\w+: (.+)$", re.MULTILINE)
+_DRIVER_SAID = re.compile(
+    r"^(?:psycopg\.(?:errors\.)?|adbc_driver_manager\.)\w+: (.+)$", re.MULTILINE
+)
 _PASSING = re.compile(
     r"server closed the connection|could not (connect|receive|send)|connection to server"
     r"|terminating connection|Connection (refused|reset|timed out)|SSL connection has been closed"
-    r"|SQLSTATE: (08|53|57P|40|55P03)"
+    r"|psycopg\.errors\.(AdminShutdown|CrashShutdown|CannotConnectNow|TooManyConnections|DiskFull)"
+    r"|consuming input failed|SQLSTATE: (08|53|57P|40|55P03)"
 )
 
 
@@ -117,42 +115,28 @@ def write(
     write = run.pipeline.write
     frame = given = frame.select(*(F.col(quoted(name)) for name in fit.names))
     schema = frame.schema
-    incoming = Observation()
-    if isinstance(write, (Merge, InsertNew)):
-        frame = _incoming(frame, write, incoming)
+    incoming = Incoming(frame, write, run) if isinstance(write, (Merge, InsertNew)) else None
+    frame = incoming.frame if incoming else frame
     removes = isinstance(write, Merge) and write.delete_when is not None
     if isinstance(write, Merge) and write.delete_when is not None:
-        frame = frame.withColumn(DELETED, F.coalesce(_parsed(write.delete_when, run), F.lit(False)))
+        refuse_unless_condition(frame, write.delete_when, run)
+        frame = frame.withColumn(DELETED, F.coalesce(F.expr(write.delete_when), F.lit(False)))
     condition = scope.condition(run.window)
     counts = _counts(frame, run, fit, condition, audits, schema, removes)
-    counted = spark_stage.Counted(frame, counts)
     keys = _key_sets(write, audits)
     stage = PostgresStage(table_at(location(attempt)), (), fit, scope, schema, removes)
     _create(server, stage, run, attempt, uri)
     try:
-        stage = _ingest(counted, stage, keys, server, run)
-        observed = counted.observed()
+        stage, observed = _ingest(frame, counts, stage, keys, server, run)
         _refuse_unfit(given, run, fit, condition, observed)
-        if isinstance(write, (Merge, InsertNew)):
-            found = keyed.Incoming.of(spark_stage.metrics_of(incoming))
-            keyed.refuse_nulls(given, write, run, found)
-            return _keyed(stage, observed, found, audits, run, attempt, server, frame.sparkSession)
+        if incoming is not None:
+            incoming.refuse_nulls()
+            session = frame.sparkSession
+            return _keyed(stage, observed, incoming, audits, run, attempt, server, session)
     except SetpointError:
         _forget(server, stage)
         raise
     return _staged(stage, observed, audits, attempt)
-
-
-def _incoming(frame: DataFrame, write: Merge | InsertNew, observation: Observation) -> DataFrame:
-    null_key = any_null(write.keys)
-    null_sequence = any_null(write.sequence) if isinstance(write, Merge) else F.lit(False)
-    frame = frame.observe(
-        observation,
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(null_key).alias("null_keys"),
-        F.count_if(null_sequence).alias("null_sequences"),
-    )
-    return frame.where(~null_key) if write.null_keys == "quarantine" else frame
 
 
 def _counts(
@@ -167,11 +151,9 @@ def _counts(
     stays = ~F.col(DELETED) if removes else F.lit(True)
     counts: dict[str, Column] = {}
     if condition is not None:
-        # Analysed here: a condition that Spark does not understand is refused before the stage.
-        # By itself first: "a) OR (b" is one only between the parentheses of another.
         if isinstance(run.pipeline.write, DeleteInsert):
-            _analysed(frame, run.pipeline.write.where, run)
-        counts[_OUTSIDE] = spark_stage.is_not_true(condition)
+            refuse_unless_condition(frame, run.pipeline.write.where, run)
+        counts[OUTSIDE] = spark_stage.is_not_true(condition)
     counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
     counts |= {
         f"audit {n}": spark_audits.violation(audit, schema) & stays
@@ -179,30 +161,6 @@ def _counts(
         if rides_along(audit)
     }
     return counts | ({DELETED: F.col(DELETED)} if removes else {})
-
-
-def _parsed(condition: str, run: Run) -> Column:
-    try:
-        return F.expr(condition)
-    except Exception as error:
-        raise _not_a_condition(condition, run, error) from error
-
-
-def _analysed(frame: DataFrame, condition: str, run: Run) -> None:
-    try:
-        _ = frame.where(F.expr(condition)).schema
-    except Exception as error:
-        raise _not_a_condition(condition, run, error) from error
-
-
-def _not_a_condition(condition: str, run: Run, error: Exception) -> RefusedError:
-    said = str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error)
-    return RefusedError(
-        "SP-D09",
-        f"Spark cannot evaluate the condition {condition!r:.200} of {run.label}: {said}",
-        why="It says which rows are meant, in Spark and in PostgreSQL alike.",
-        next="Write it so that both understand it, then run again.",
-    )
 
 
 def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
@@ -233,55 +191,52 @@ def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: s
 
 
 def _ingest(
-    counted: spark_stage.Counted,
+    frame: DataFrame,
+    counts: Mapping[str, Column],
     stage: PostgresStage,
     keys: list[tuple[str, ...]],
     server: Server,
     run: Run,
-) -> PostgresStage:
-    # By position: mapInArrow does not take every name that a column can have.
-    fields, names = stage.fit.fields, [*stage.fit.names, *([DELETED] if stage.removes else [])]
-    outgoing = [_outgoing(item.name, item.mapped.as_json) for item in fields]
-    outgoing += [F.col(DELETED)] if stage.removes else []
+) -> tuple[PostgresStage, spark_stage.Observed]:
+    flags = [DELETED] if stage.removes else []
+    masks = lines.masks(list(counts.values()))
+    outgoing = [lines.line(stage.fit.fields, stage.schema, flags), row_hash(frame.schema), *masks]
     outgoing += [row_hash(T.StructType([stage.schema[name] for name in key])) for key in keys]
-    outgoing = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
-    place = stage.table
-    ingest = ingesting(server.url, place.schema, place.table, names, len(keys))
+    named = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
+    columns = ", ".join(quote(name) for name in (*stage.fit.names, *flags))
+    copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
+    ingest = ingesting(server.url, copy, len(masks), len(keys))
     try:
-        rows = counted.frame.select(*outgoing)
-        reports = rows.mapInArrow(ingest, INGESTED).collect()
+        reports = frame.select(*named).mapInArrow(ingest, INGESTED).collect()
     except Exception as error:
         raise _explained(error, run, server) from error
-    stored, observed = sum(report["rows"] for report in reports), counted.observed().rows
-    if stored != observed:
-        raise PermanentError(
-            "SP-P04",
-            f"The staging job of {run.label} counted {observed:,} rows, but its tasks stored "
-            f"{stored:,}.",
-            why="A task may have run twice.",
-            state="The target is unchanged; the stage was dropped.",
-            next="Run again; it is always safe.",
-        )
+    rows = sum(report["rows"] for report in reports)
+    places = {name: lines.place_of(number) for number, name in enumerate(counts)}
+    observed = spark_stage.Observed(
+        rows=rows,
+        counts={
+            name: sum(report["counts"][mask][bit] for report in reports)
+            for name, (mask, bit) in places.items()
+        },
+        contents=fingerprint_text(
+            rows, sum(report["low"] for report in reports), sum(r["high"] for r in reports)
+        ),
+    )
     distinct = (columns for n, columns in enumerate(keys) if proven_unique(reports, n))
     xids = tuple(int(report["xid"]) for report in reports)
-    return replace(stage, xids=xids, distinct=frozenset(distinct))
-
-
-def _outgoing(name: str, as_json: bool) -> Column:
-    column = F.col(quoted(name))
-    return F.to_json(column, _JSON) if as_json else column
+    return replace(stage, xids=xids, distinct=frozenset(distinct)), observed
 
 
 def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
     text = str(error)
-    if "adbc_driver" in text and "ModuleNotFoundError" in text:
+    if "ModuleNotFoundError" in text and ("psycopg" in text or "adbc_driver" in text):
         return UsageError(
             "SP-C08",
-            "The package adbc-driver-postgresql is missing where Spark runs Python.",
+            "The packages psycopg and adbc-driver-postgresql are missing where Spark runs Python.",
             why="Every executor writes its rows to PostgreSQL itself.",
-            next="Install it there: pip install adbc-driver-postgresql",
+            next="Install them there: pip install 'psycopg[binary]' adbc-driver-postgresql",
         )
-    if "SQLSTATE: 22021" in text:
+    if "CharacterNotInRepertoire" in text and "0x00" in text:
         return RefusedError(
             "SP-O05",
             f"A text of {run.label} holds the character U+0000.",
@@ -310,7 +265,7 @@ def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
 def _keyed(
     stage: PostgresStage,
     observed: spark_stage.Observed,
-    incoming: keyed.Incoming,
+    incoming: Incoming,
     audits: Sequence[Audit],
     run: Run,
     attempt: str,
@@ -325,11 +280,10 @@ def _keyed(
     with server.session(f"resolving the keys of {run.label}") as connection:
         connection.execute(f"ANALYZE {stage.table.sql}")
         if write.keys not in stage.distinct:
-            rows, deletes, tied = keyed.resolve(connection, stage, write, run)
-            notes = keyed.notes(write, incoming, rows, tied)
+            rows, deletes, tied = keyed.resolve(connection, stage, write, incoming)
+            notes = incoming.notes(rows, tied)
             staged = replace(staged, rows=rows, deletes=deletes)
-    aside = incoming.null_keys if write.null_keys == "quarantine" else 0
-    staged = replace(staged, quarantined=aside, notes=notes)
+    staged = replace(staged, quarantined=incoming.quarantined(), notes=notes)
     if staged.rows != observed.rows and any(staged.violations.values()):
         # Some of the rows that were counted are no longer there.
         staged = replace(staged, violations=_recounted(session, server, staged, audits))
@@ -430,7 +384,7 @@ def _restored(name: str, item: T.StructField, as_json: bool) -> Column:
         return column.cast(item.dataType).alias(item.name)
     if isinstance(item.dataType, T.VariantType):
         return F.parse_json(column).alias(item.name)
-    return F.from_json(column, item.dataType, _JSON).alias(item.name)  # type: ignore[arg-type]
+    return F.from_json(column, item.dataType, lines.TO_JSON).alias(item.name)  # type: ignore[arg-type]
 
 
 def _refuse_unfit(
@@ -441,31 +395,11 @@ def _refuse_unfit(
     observed: spark_stage.Observed,
 ) -> None:
     """Refuse rows that were counted as unfit while they were staged."""
-    if condition is not None and observed.counts[_OUTSIDE]:
-        raise outside(frame, run, condition, observed.counts[_OUTSIDE], observed.rows)
+    if condition is not None and observed.counts[OUTSIDE]:
+        raise outside(frame, run, condition, observed.counts[OUTSIDE], observed.rows)
     for name in fit.required:
         if count := observed.counts[f"null {name}"]:
-            raise RefusedError(
-                "SP-O04",
-                f"{name} is null in {count:,} of {observed.rows:,} rows of {run.label}, "
-                "but the target says NOT NULL.",
-                state="The target is unchanged; the stage was dropped.",
-                next="Correct the pipeline, then run again.",
-            )
-
-
-def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
-    """Rows for which the condition of the write does not hold."""
-    strays = spark_audits.sample(frame.where(spark_stage.is_not_true(condition)))
-    example = f" For example: {strays[0]}." if strays else ""
-    return RefusedError(
-        "SP-O02",
-        f"{count:,} of {rows:,} rows of {run.label} lie outside the window: "
-        f"{condition} does not hold.{example}",
-        why="Publishing them would change another window's slice.",
-        state="The target is unchanged; the stage was dropped.",
-        next="Clip the result to the window, or correct the condition.",
-    )
+            raise required(run, name, count, observed.rows)
 
 
 def _forget(server: Server, stage: PostgresStage) -> None:

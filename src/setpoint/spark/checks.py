@@ -1,0 +1,143 @@
+"""What is checked while rows are staged: counted in the same job, refused right after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from setpoint.errors import RefusedError
+from setpoint.model.audit import Audit, rides_along
+from setpoint.model.run import Run
+from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
+from setpoint.spark.audits import sample, violation
+from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.stage import Observed, is_not_true, is_null
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+OUTSIDE = "outside"
+
+
+class Checks:
+    """The rows to stage, and the counts that tell whether they may be published.
+
+    `frame` holds the rows as the write pattern takes them: of a keyed write, one per key.
+    `required` are the columns that must not be null, `answered` the positions of row-level
+    audits that somebody else answers.
+    """
+
+    def __init__(
+        self,
+        given: DataFrame,
+        run: Run,
+        audits: Sequence[Audit],
+        *,
+        condition: str | None,
+        required: Sequence[str],
+        answered: Collection[int] = (),
+    ) -> None:
+        write = run.pipeline.write
+        self._run, self._condition, self._required = run, condition, tuple(required)
+        self.row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
+        self._counted = [n for n in self.row_level if n not in answered]
+        if isinstance(write, DeleteInsert):
+            refuse_unless_condition(given, write.where, run)
+        if isinstance(write, Merge) and write.delete_when is not None:
+            refuse_unless_condition(given, write.delete_when, run)
+        self.batch = Batch(given, write, run) if isinstance(write, KEYED) else None
+        self.frame = self.batch.frame if self.batch else given
+        self.removes = DELETED in self.frame.columns
+        self._stays = ~F.col(DELETED) if self.removes else F.lit(True)
+        self.counts = self._counts(given)
+        self.only_counted = [TIED] if self.batch else []
+
+    def also(self, name: str, unfit: Column) -> None:
+        """Count one more kind of unfit rows, among those that stay."""
+        self.counts[name] = unfit & self._stays
+
+    def refuse(self, observed: Observed) -> None:
+        """Refuse rows that were counted as unfit while they were staged."""
+        if self.batch is not None:
+            self.batch.refuse(observed.counts[TIED])
+        if self._condition is not None and observed.counts[OUTSIDE]:
+            raise outside(
+                self.frame, self._run, self._condition, observed.counts[OUTSIDE], observed.rows
+            )
+        for name in self._required:
+            if count := observed.counts[f"null {name}"]:
+                raise required(self._run, name, count, observed.rows)
+
+    def violations(self, observed: Observed) -> dict[int, int]:
+        """The violations of the row-level audits that were counted, by position."""
+        return {n: observed.counts[f"audit {n}"] for n in self._counted}
+
+    def quarantined(self) -> int:
+        return self.batch.incoming.quarantined() if self.batch else 0
+
+    def notes(self, observed: Observed) -> tuple[str, ...]:
+        if self.batch is None:
+            return ()
+        return self.batch.incoming.notes(observed.rows, observed.counts[TIED])
+
+    def _counts(self, given: DataFrame) -> dict[str, Column]:
+        counts: dict[str, Column] = {}
+        if self._condition is not None:
+            counts[OUTSIDE] = is_not_true(self._condition)
+        counts |= {f"null {name}": is_null(name) & self._stays for name in self._required}
+        counts |= {
+            f"audit {n}": violation(self.row_level[n], given.schema) & self._stays
+            for n in self._counted
+        }
+        return counts | {f: F.col(f) for f in (TIED, DELETED) if f in self.frame.columns}
+
+
+def refuse_unless_condition(frame: DataFrame, condition: str, run: Run) -> None:
+    """Refuse a text that is no condition by itself, before it stands beside another.
+
+    Between parentheses `a) OR (b` would be one, and would mean other rows.
+    """
+    try:
+        _ = frame.where(F.expr(condition)).schema
+    except Exception as error:
+        said = str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error)
+        raise RefusedError(
+            "SP-D09",
+            f"Spark cannot evaluate the condition {condition!r:.200} of {run.label}: {said}",
+            why="It says which rows the write is about.",
+            next="Correct the condition, then run again.",
+        ) from error
+
+
+def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
+    """Rows for which the condition of the write does not hold."""
+    strays = sample(frame.where(is_not_true(condition)))
+    example = f" For example: {strays[0]}." if strays else ""
+    window = isinstance(run.pipeline.write, Overwrite)
+    where = "the window" if window else "the rows that the write replaces"
+    column = run.pipeline.target.slice_column
+    return RefusedError(
+        "SP-O02",
+        f"{count:,} of {rows:,} rows of {run.label} lie outside {where}: "
+        f"{condition} does not hold.{example}",
+        why="Publishing them would change another window's slice."
+        if window
+        else "The next run would not replace them, so they would be there twice.",
+        state="The target is unchanged; the stage was dropped.",
+        next=f"Clip the result to the window; for a day pipeline {column} = window.date."
+        if window
+        else "Return only rows for which the condition holds, or correct it.",
+    )
+
+
+def required(run: Run, name: str, count: int, rows: int) -> RefusedError:
+    """Nulls in a column that the target does not let be null."""
+    return RefusedError(
+        "SP-O04",
+        f"{name} is null in {count:,} of {rows:,} rows of {run.label}, "
+        "but the target says NOT NULL.",
+        state="The target is unchanged; the stage was dropped.",
+        next="Correct the pipeline, then run again.",
+    )
