@@ -283,6 +283,27 @@ def test_a_merge_rewrites_only_the_partitions_that_change(tables: Tables) -> Non
     assert after["EU"] != places["EU"]
 
 
+def test_rows_of_others_in_a_merged_table_are_taken_in_once(tables: Tables) -> None:
+    """Every window looks at the table again after a foreign change, and then no more."""
+    lab, target = tables.lab, tables.target(partition_by="region")
+    write = Merge(key="id", sequence_by="seq")
+    tables.sql(
+        "CREATE TABLE {t} (id int, status string, seq long, region string) USING parquet "
+        "PARTITIONED BY (region)"
+    )
+    tables.sql("INSERT INTO {t} VALUES (1, 'a', 1, 'EU'), (2, 'a', 1, 'US'), (3, 'a', 1, 'US')")
+    job = lab.job([(1, "b", 2, "EU")], REGIONS, target=target, write=write)
+    lab.run(job, "2026-04-01")
+    assert lab.run(job, "2026-04-01").state == "unchanged"
+    lab.run(job, "2026-04-02")
+    tables.sql("INSERT INTO {t} VALUES (4, 'a', 1, 'US')")
+    for window in ("2026-04-01", "2026-04-02"):
+        assert lab.run(job, window).state == "published"
+    for window in ("2026-04-01", "2026-04-02"):
+        assert lab.run(job, window).state == "unchanged"
+    assert [row[0] for row in tables.rows()] == [1, 2, 3, 4]
+
+
 def _places(tables: Tables) -> list[Any]:
     fresh = tables.lab.spark.newSession().table(tables.name())
     return list(fresh.selectExpr("region", "input_file_name() AS f").distinct().collect())

@@ -64,10 +64,28 @@ class Commit:
             )
             return
         home = min(self._looked_at, key=lambda unit: unit.name)
-        held = view.hold([home])[home.location]
+        self._absorb(entry, [unit for unit in self._looked_at if unit != home], view.all_units())
+        self._take_over(home, entry, view.all_units())
+
+    def _absorb(self, entry: Entry, units: Sequence[Unit], all_units: str) -> None:
+        """Take note of rows that somebody else put into units which the window shares."""
+        view = self._view
+        assert view is not None
+        if view.by_partition:
+            return  # no other window's receipt is about these units
+        held = view.hold(units)
+        for unit in units:
+            if held[unit.location].files and not held[unit.location].as_left:
+                self._take_over(unit, entry, all_units)
+
+    def _take_over(self, unit: Unit, entry: Entry, all_units: str) -> None:
+        """Write a manifest for the rows that a unit holds now."""
+        view = self._view
+        assert view is not None
+        held = view.hold([unit])[unit.location]
         old = held.manifest
         self._put(
-            home.location,
+            unit.location,
             Manifest(
                 commit=self._number,
                 entries=carried([*held.entries, entry]),
@@ -76,7 +94,7 @@ class Commit:
                 table=view.identity,
                 absorbed=old.absorbed if old and held.as_left else self._number,
                 superseded=old.superseded if old else (),
-                units=view.all_units(),
+                units=all_units,
             ),
         )
 
@@ -108,6 +126,10 @@ class Commit:
             before = old.get(frozenset(content.spec.items()))
             done += self._describe(content, before, aside, units_digest(after.values()))
         self._swap(contents, replaced, stage)
+        if view is not None:
+            stays = [unit for unit in self._looked_at if unit not in replaced]
+            entry = Entry(self._number, self._number, self.receipt)
+            self._absorb(entry, stays, units_digest(after.values()))
         return [*done, self._empty_place(root)]
 
     def _describe(
