@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from setpoint import __version__
+from setpoint.cli.destinations import Finding, jars, kinds_of, needs, target_of, tried
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
 from setpoint.errors import SetpointError
 from setpoint.ledger import Ledger
 from setpoint.model.audit import Unique
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.support import LIMITS
+from setpoint.model.table import TableKind
+from setpoint.model.write import KEYED
+from setpoint.project.config import Config
 from setpoint.project.discover import pipelines
 from setpoint.project.wiring import Project
-
-Level = Literal["ok", "missing", "bad"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at: fine, missing (something will not work) or bad (nothing will)."""
-
-    name: str
-    level: Level
-    detail: str
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,55 +32,91 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
-    with open_project(options, output) as project:
-        if options.fetch:
-            _fetch(output)
-        findings = list(_look(project))
+    kinds: list[TableKind] = []
+    try:
+        opened = open_project(options, output)
+    except SetpointError as error:
+        # A doctor that dies of what it is to find would be of no use.
+        findings = [*_machine(), Finding("configuration", "bad", str(error))]
+    else:
+        with opened as project:
+            found, broken = _found(project.config)
+            kinds = kinds_of(found.values())
+            if options.fetch:
+                _fetch(output, kinds)
+            findings = [*_machine(), *_look(project, found, broken)]
+    healthy = not any(item.level == "bad" for item in findings)
+    data: dict[str, Any] = {
+        "healthy": healthy,
+        "findings": [vars(item) for item in findings],
+        "limits": {kind: list(LIMITS[kind]) for kind in kinds},
+    }
+    output.answer(data, [*_shown(findings, output), *_limits(kinds)], ok=healthy)
+    return 0 if healthy else 1
+
+
+def _shown(findings: list[Finding], output: Output) -> list[str]:
     colours = {"ok": "green", "missing": "yellow", "bad": "red"}
     width = max(len(item.name) for item in findings)
-    lines = [
+    return [
         output.paint(f"{item.level:<8}", colours[item.level])
         + f"{item.name:<{width}}  {item.detail}"
         for item in findings
     ]
-    healthy = not any(item.level == "bad" for item in findings)
-    data = {
-        "healthy": healthy,
-        "findings": [vars(item) for item in findings],
-    }
-    output.answer(data, lines, ok=healthy)
-    return 0 if healthy else 1
 
 
-def _look(project: Project) -> Iterator[Finding]:
+def _limits(kinds: list[TableKind]) -> list[str]:
+    lines = ["", "limits of the destinations, see docs/reference/patterns.md"] if kinds else []
+    for kind in kinds:
+        lines += [f"{kind:<8}  {text}" for text in LIMITS[kind]]
+    return lines
+
+
+def _machine() -> Iterator[Finding]:
     yield Finding("setpoint", "ok", f"{__version__} on Python {platform.python_version()}")
-    yield _tried("pyspark", _pyspark, "bad")
-    yield _tried("java", _java, "bad")
-    yield _tried("delta connector", lambda: _jars("delta"), "missing")
+    yield tried("pyspark", _pyspark, "bad")
+    yield tried("java", _java, "bad")
+    yield tried("delta connector", lambda: jars("delta"), "missing")
+
+
+def _look(
+    project: Project, found: Mapping[str, Pipeline], broken: SetpointError | None
+) -> Iterator[Finding]:
     config = project.config
     if config.file is None:
         told = f"no setpoint.toml in {config.root} or above; setpoint init makes one"
         yield Finding("configuration", "missing", told)
     else:
         yield Finding("configuration", "ok", str(config.file))
-    yield _tried("ledger", lambda: _ledger(config.ledger_url), "bad")
-    yield _tried("pipelines", lambda: _pipelines(project), "bad")
-    try:
-        found = pipelines(config)
-    except SetpointError:
-        return
+    yield tried("ledger", lambda: _ledger(config.ledger_url), "bad")
+    if broken is not None:
+        yield Finding("pipelines", "bad", str(broken))
+    if found or broken is None:
+        names = ", ".join(sorted(found)) or "none found; setpoint init writes a first one"
+        yield Finding("pipelines", "ok", names)
+    needed = list(needs(project, found))
+    yield from needed
+    unusable = {item.name for item in needed if item.level == "bad"}
     for item in found.values():
-        if not any(isinstance(audit, Unique) for audit in item.audits):
+        keyed = isinstance(item.write, KEYED)
+        if not keyed and not any(isinstance(audit, Unique) for audit in item.audits):
             told = "no unique(...) audit: duplicate rows inside a window would not be noticed"
             yield Finding(f"audits of {item.name}", "missing", told)
-        yield _tried(f"target of {item.name}", partial(_target, project, item), "bad")
+        yield target_of(project, item, unusable)
 
 
-def _tried(name: str, look: Callable[[], str], level: Level) -> Finding:
+def _found(config: Config) -> tuple[dict[str, Pipeline], SetpointError | None]:
+    """The pipelines; if some file is broken, those of the others, and what is wrong."""
     try:
-        return Finding(name, "ok", look())
+        return pipelines(config), None
     except SetpointError as error:
-        return Finding(name, level, str(error))
+        whole: dict[str, Pipeline] = {}
+        for pattern in config.pipelines:
+            place = config.root / pattern
+            for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+                with suppress(SetpointError):
+                    whole |= pipelines(replace(config, pipelines=(str(file),)))
+        return whole, error
 
 
 def _pyspark() -> str:
@@ -102,13 +132,6 @@ def _java() -> str:
     return f"{java.version} at {java.command}"
 
 
-def _jars(connector: str) -> str:
-    from setpoint.spark.jars import resolve
-
-    jars = resolve(connector)
-    return f"{len(jars)} jars in {jars[0].parent}"
-
-
 def _ledger(url: str) -> str:
     with Ledger.open(url) as ledger:
         open_attempts = len(ledger.open_attempts())
@@ -116,21 +139,9 @@ def _ledger(url: str) -> str:
     return url.rpartition("@")[2] + told
 
 
-def _pipelines(project: Project) -> str:
-    found = pipelines(project.config)
-    return ", ".join(sorted(found)) or "none found; setpoint init writes a first one"
-
-
-def _target(project: Project, item: Pipeline) -> str:
-    if item.target.table is not None:
-        return f"{item.target.table}, resolved by the catalog when it runs"
-    bound = project.bind(item)
-    exists = "exists" if bound.target.table_id() else "will be created"
-    return f"{bound.target.uri} {exists}; publishes by {bound.target.mechanism()}"
-
-
-def _fetch(output: Output) -> None:
+def _fetch(output: Output, kinds: list[TableKind]) -> None:
     from setpoint.spark.jars import fetch
 
-    output.note("Fetching the Delta connector")
-    fetch("delta")
+    for connector in ("delta", *(kind for kind in kinds if kind == "iceberg")):
+        output.note(f"Fetching the {connector.capitalize()} connector")
+        fetch(connector)

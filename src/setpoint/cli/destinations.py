@@ -1,0 +1,175 @@
+"""What the destinations of a project need, and whether it is there; starts no Spark."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata, util
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
+from setpoint.project.wiring import Project
+
+Level = Literal["ok", "missing", "bad"]
+_METASTORE = "spark.hadoop.hive.metastore.uris"
+_PATIENCE_SECONDS = 1
+# PostgreSQL's library takes nothing shorter.
+_CONNECT_SECONDS = 2
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: fine, missing (something will not work) or bad (nothing will)."""
+
+    name: str
+    level: Level
+    detail: str
+
+
+def tried(name: str, look: Callable[[], str], level: Level) -> Finding:
+    """What a look gave, or what it failed with."""
+    try:
+        return Finding(name, "ok", look())
+    except SetpointError as error:
+        return Finding(name, level, str(error))
+
+
+def kinds_of(pipelines: Iterable[Pipeline]) -> list[TableKind]:
+    """The kinds of tables that pipelines write, in the order of the docs."""
+    used = {item.target.kind for item in pipelines}
+    return [table.kind for table in TABLES if table.kind in used]
+
+
+def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Finding]:
+    """What the targets need beyond PySpark and Java, kind by kind."""
+    targets = [item.target for item in pipelines.values()]
+    icebergs = [target for target in targets if isinstance(target, Iceberg)]
+    if icebergs:
+        yield tried("iceberg connector", lambda: jars("iceberg"), "missing")
+        yield tried("pyiceberg", lambda: _package("pyiceberg", "iceberg"), "bad")
+    if any(isinstance(target, Parquet) for target in targets):
+        yield tried("hive jars", _hive_jars, "bad")
+        yield tried("metastore", lambda: _metastore(project), "bad")
+    connections = {target.connection for target in targets if isinstance(target, Postgres)}
+    if connections:
+        yield tried("psycopg", lambda: _package("psycopg", "postgres"), "bad")
+        yield tried("adbc", lambda: _package("adbc_driver_postgresql", "postgres"), "bad")
+    for name in sorted(connections):
+        yield tried(f"connection {name}", partial(_connection, project, name), "bad")
+
+
+def target_of(project: Project, item: Pipeline, unusable: set[str]) -> Finding:
+    """A pipeline's target: whether it is there, and by which mechanism it is published."""
+    name, target = f"target of {item.name}", item.target
+    asks_spark = isinstance(target, Parquet) or (isinstance(target, Delta) and target.table)
+    if asks_spark or any(source.table.table for source in item.sources.values()):
+        told = f"{target.label}, looked up in the session's catalog when it runs"
+        return Finding(name, "ok", told)
+    needed = {"iceberg": {"pyiceberg"}, "postgres": {"psycopg"}}.get(target.kind, set())
+    if isinstance(target, Postgres):
+        needed = {*needed, f"connection {target.connection}"}
+    if broken := sorted(needed & unusable):
+        return Finding(name, "bad", f"not looked at: see {broken[0]}")
+    return tried(name, partial(_target, project, item), "bad")
+
+
+def jars(connector: str) -> str:
+    """The cached jars of a connector."""
+    from setpoint.spark.jars import resolve
+
+    found = resolve(connector)
+    return f"{len(found)} jars in {found[0].parent}"
+
+
+def _target(project: Project, item: Pipeline) -> str:
+    bound = project.bind(item)
+    exists = "exists" if bound.target.table_id() else "will be created"
+    return f"{bound.target.uri} {exists}; publishes by {bound.target.mechanism()}"
+
+
+def _package(module: str, extra: str) -> str:
+    if util.find_spec(module) is None:
+        raise UsageError(
+            "SP-C08",
+            f"The package {module} is not installed.",
+            state=NOTHING_STARTED,
+            next=f"Install it: pip install 'setpoint[{extra}]'",
+        )
+    return metadata.version(module.replace("_", "-"))
+
+
+def _hive_jars() -> str:
+    spec = util.find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (
+        Path(spec.origin).parent if spec and spec.origin else ""
+    )
+    folder = Path(home) / "jars"
+    found = [next(folder.glob(f"{name}*.jar"), None) for name in ("spark-hive_", "hive-metastore-")]
+    if not all(found):
+        raise UsageError(
+            "SP-S03",
+            f"Spark's Hive jars are not in {folder}.",
+            why="A Parquet table is published through Hive's metastore.",
+            state=NOTHING_STARTED,
+            next="Use a Spark that was built with Hive, such as PySpark from PyPI.",
+        )
+    return ", ".join(path.name for path in found if path)
+
+
+def _metastore(project: Project) -> str:
+    config = project.config
+    if config.remote:
+        raise UsageError(
+            "SP-S06",
+            "A Parquet table cannot be published through Spark Connect.",
+            state=NOTHING_STARTED,
+            next="Set [spark] master instead of remote.",
+        )
+    conf = {
+        f"spark.hadoop.{key.removeprefix('spark.hadoop.')}": v for key, v in config.conf.items()
+    }
+    uris = [text.strip() for text in conf.get(_METASTORE, "").split(",") if text.strip()]
+    if uris:
+        return f"{_answering(uris)} answers"
+    if any(key.startswith("spark.hadoop.javax.jdo.option.") for key in conf):
+        return "in the database that [spark.conf] names"
+    for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR"):
+        file = Path(os.environ.get(name) or "/nowhere") / "hive-site.xml"
+        if file.is_file():
+            return f"as {file} says"
+    return f"{config.root / '.setpoint' / 'metastore_db'} (Derby), for one process at a time"
+
+
+def _answering(uris: list[str]) -> str:
+    failures = []
+    for uri in uris:
+        parts = urlsplit(uri)
+        try:
+            address = (parts.hostname or "", parts.port or 9083)
+            socket.create_connection(address, timeout=_PATIENCE_SECONDS).close()
+        except (OSError, ValueError) as error:
+            failures.append(f"{uri}: {error}")
+        else:
+            return uri
+    raise PermanentError(
+        "SP-T01",
+        f"The metastore does not answer ({'; '.join(failures)}).",
+        next=f"Start it, or correct {_METASTORE} in [spark.conf].",
+    )
+
+
+def _connection(project: Project, name: str) -> str:
+    server = project.adapters.server(name)
+    url = server.url
+    if "connect_timeout=" not in url:
+        url = f"{url}{'&' if '?' in url else '?'}connect_timeout={_CONNECT_SECONDS}"
+    with replace(server, url=url).session("looking at the server") as connection:
+        version = connection.info.server_version // 10000
+    return f"{server.shown}, PostgreSQL {version}"

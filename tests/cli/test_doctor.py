@@ -1,0 +1,171 @@
+"""`setpoint doctor`: what the destinations of a project need, and what they do not promise."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from setpoint.cli.main import main
+from setpoint.model.support import LIMITS
+
+HEAD = "from setpoint import delta, iceberg, parquet, pipeline, postgres, Merge\n\n"
+JOBS = {
+    "delta": 'delta("out", partition_by="d")',
+    "iceberg": 'iceberg("sales.orders", partition_by="d")',
+    "parquet": 'parquet(table="sales.orders", partition_by="d")',
+    "postgres": 'postgres("sales.orders", connection="shop", time="d")',
+}
+SECRET = "kn0wn-to-nobody"
+
+
+def write(project: Path, *kinds: str, conf: str = "") -> None:
+    (project / "setpoint.toml").write_text(conf)
+    (project / "pipelines").mkdir(exist_ok=True)
+    for kind in kinds:
+        body = f'@pipeline(every="day", target={JOBS[kind]})\ndef to_{kind}(window): ...\n'
+        (project / "pipelines" / f"{kind}.py").write_text(HEAD + body)
+
+
+def ask(capfd: pytest.CaptureFixture[str]) -> tuple[dict[str, dict[str, str]], dict[str, Any], str]:
+    """The findings by name, all data, and everything that was printed."""
+    main(["doctor", "--json"])
+    said = capfd.readouterr()
+    data = json.loads(said.out)["data"]
+    return {item["name"]: item for item in data["findings"]}, data, said.out + said.err
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens, and nobody else can."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def test_only_the_destinations_in_use_are_looked_at(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A project of Delta tables is not told about servers, metastores and catalogs."""
+    write(project_dir, "delta")
+    found, data, _ = ask(capfd)
+    assert not {"pyiceberg", "metastore", "psycopg", "iceberg connector"} & set(found)
+    assert data["limits"] == {"delta": list(LIMITS["delta"])}
+
+
+def test_each_kind_has_its_needs_and_its_limits(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Packages, jars, metastore and connection are named, and what is not promised is said."""
+    pytest.importorskip("pyiceberg")
+    write(project_dir, *JOBS)
+    found, data, _ = ask(capfd)
+    assert {"iceberg connector", "pyiceberg", "hive jars", "metastore", "adbc"} <= set(found)
+    assert found["pyiceberg"]["level"] == found["hive jars"]["level"] == "ok"
+    assert "one process at a time" in found["metastore"]["detail"]
+    assert data["limits"] == {kind: list(lines) for kind, lines in LIMITS.items()}
+    assert "will be created" in found["target of to_iceberg"]["detail"]
+    assert found["target of to_parquet"]["level"] == "ok"
+
+
+def test_a_person_reads_the_limits_too(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They follow the findings, one line each."""
+    write(project_dir, "parquet")
+    main(["doctor"])
+    lines = capfd.readouterr().out.splitlines()
+    assert all(f"parquet   {text}" in lines for text in LIMITS["parquet"])
+
+
+def test_a_connection_that_is_not_configured_is_bad(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says where to write it, and the target is not tried."""
+    monkeypatch.delenv("SETPOINT_CONNECTION_SHOP", raising=False)
+    write(project_dir, "postgres")
+    assert main(["doctor"]) == 1
+    capfd.readouterr()
+    found, data, _ = ask(capfd)
+    assert found["connection shop"]["level"] == "bad"
+    assert "[connections]" in found["connection shop"]["detail"]
+    assert found["target of to_postgres"]["detail"] == "not looked at: see connection shop"
+    assert data["healthy"] is False
+
+
+def test_a_server_that_does_not_answer_is_bad_and_no_password_is_shown(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], closed_port: int
+) -> None:
+    pytest.importorskip("psycopg")
+    url = f"postgresql://etl:{SECRET}@127.0.0.1:{closed_port}/shop"
+    write(project_dir, "postgres", conf=f'[connections]\nshop = "{url}"\n')
+    found, _, printed = ask(capfd)
+    assert found["connection shop"]["level"] == "bad"
+    assert f"127.0.0.1:{closed_port}/shop" in found["connection shop"]["detail"]
+    assert SECRET not in printed
+
+
+def test_a_server_that_answers_is_named_with_its_version(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], postgres_url: str
+) -> None:
+    """The target is looked at as well."""
+    write(project_dir, "postgres", conf=f'[connections]\nshop = "{postgres_url}"\n')
+    found, _, _ = ask(capfd)
+    assert "PostgreSQL 1" in found["connection shop"]["detail"]
+    assert "CREATE SCHEMA" in found["target of to_postgres"]["detail"]
+
+
+def test_a_metastore_that_does_not_answer_is_bad(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], closed_port: int
+) -> None:
+    uris = (
+        f'[spark.conf]\n"spark.hadoop.hive.metastore.uris" = "thrift://127.0.0.1:{closed_port}"\n'
+    )
+    write(project_dir, "parquet", conf=uris)
+    found, _, _ = ask(capfd)
+    assert found["metastore"]["level"] == "bad"
+    assert str(closed_port) in found["metastore"]["detail"]
+
+
+def test_a_metastore_that_listens_is_ok(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        uri = f"thrift://127.0.0.1:{server.getsockname()[1]}"
+        write(
+            project_dir,
+            "parquet",
+            conf=f'[spark.conf]\n"spark.hadoop.hive.metastore.uris" = "{uri}"\n',
+        )
+        found, _, _ = ask(capfd)
+    assert (found["metastore"]["level"], found["metastore"]["detail"]) == ("ok", f"{uri} answers")
+
+
+def test_a_broken_file_does_not_hide_the_others(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is wrong is said, and the rest is looked at."""
+    write(project_dir, "iceberg")
+    (project_dir / "pipelines" / "broken.py").write_text("def broken(:\n")
+    assert main(["doctor", "--json"]) == 1
+    data = json.loads(capfd.readouterr().out)["data"]
+    told = [(item["level"], item["detail"]) for item in data["findings"] if "pipe" in item["name"]]
+    assert told[0][0] == "bad"
+    assert "broken.py" in told[0][1]
+    assert told[1] == ("ok", "to_iceberg")
+    assert list(data["limits"]) == ["iceberg"]
+
+
+def test_a_broken_configuration_is_a_finding(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The machine is looked at all the same."""
+    (project_dir / "setpoint.toml").write_text("[pipelines\n")
+    found, data, _ = ask(capfd)
+    assert found["configuration"]["level"] == "bad"
+    assert found["pyspark"]["level"] == "ok"
+    assert data["healthy"] is False
