@@ -174,19 +174,6 @@ def test_stray_rows_are_refused(lab: Any, lake: Any) -> None:
     assert not list((lab.root / "warehouse").rglob("*.parquet"))
 
 
-def test_crashes_at_every_point(lab: Any, lake: Any, shelf: Any) -> None:
-    """Whatever a run dies of, the next one ends as one clean run would."""
-    held = shelf([(0, 0.0, DAY)])
-    job = lab.job(held, target=ORDERS)
-    for number, point in enumerate(("read", "staged", "audited", "committed", "published"), 1):
-        held.rows = [(number, float(number), DAY)]
-        with pytest.raises(Exception, match="fault"):
-            lab.run(job, force=True, fault=f"{point}:raise,{point}@2:raise,{point}@3:raise")
-        lab.run(job, force=True)
-        assert lake.rows() == [(number, float(number), DAY)]
-        assert lab.run(job).state == "unchanged"
-
-
 def test_lost_answer(lab: Any, lake: Any) -> None:
     """A commit whose answer was lost is found in the target."""
     outcome = lab.run(lab.job([(1, 1.0, DAY)], target=ORDERS), fault="committed:lose")
@@ -251,6 +238,22 @@ def test_rollback(lab: Any, lake: Any, shelf: Any) -> None:
     assert (state.generation, state.receipt.generation, state.untouched) == (2, 1, True)
     assert lab.run(job, force=True).receipt.generation == 3
     assert lake.spark_rows() == [(2, 2.0, DAY)]
+
+
+def test_rollback_of_the_newest_window(lab: Any, lake: Any, shelf: Any) -> None:
+    """What was rolled back is not the newest any more, so the older window counts again."""
+    held = shelf([(1, "a")])
+    job = lab.job(held, "id int, what string", target=iceberg("sales.orders"), write=Replace())
+    lab.run(job, "2026-04-26")
+    first = lake.snapshots()[0]
+    held.rows = [(2, "b")]
+    lab.run(job, "2026-04-27")
+    lake.spark.sql(f"CALL lake.system.rollback_to_snapshot('sales.orders', {first})")
+    state = lab.state(job, "2026-04-26")
+    assert (state.newest, state.untouched) == ("2026-04-26", True)
+    assert lab.run(job, "2026-04-26").reason == "nothing changed"
+    assert lab.run(job, "2026-04-27").receipt.generation == 2
+    assert lake.spark_rows() == [(2, "b")]
 
 
 def test_hours_in_a_table_by_day(lab: Any, lake: Any, shelf: Any) -> None:

@@ -16,6 +16,7 @@ from setpoint import UsageError, iceberg
 from setpoint.model.grain import Grain
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
+from setpoint.project.config import find_config
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 from setpoint.targets.iceberg.generations import LastPublish, decode, encode
 from setpoint.targets.iceberg.partitions import Layout, Part, new_spec
@@ -65,6 +66,21 @@ def test_the_default_catalog() -> None:
     assert spark["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/project/.setpoint/catalog.db"
     assert python["warehouse"] == spark["spark.sql.catalog.lake.warehouse"]
     assert spark["spark.sql.catalog.lake.jdbc.schema-version"] == "V1"
+
+
+def test_a_section_of_the_configuration(tmp_path: Path) -> None:
+    """Every property of a section reaches both sides; names with a dot are quoted."""
+    file = tmp_path / "setpoint.toml"
+    file.write_text(
+        '[catalogs.prod]\ntype = "rest"\nuri = "http://x"\n"s3.path-style-access" = true\n'
+    )
+    section = find_config(tmp_path).catalogs["prod"]
+    settings = CatalogSettings.of("prod", section, tmp_path)
+    assert settings.for_python()["s3.path-style-access"] == "true"
+    assert settings.for_spark()["spark.sql.catalog.prod.s3.path-style-access"] == "true"
+    file.write_text("[catalogs.prod]\ns3.endpoint = 1\n")
+    with pytest.raises(UsageError, match="quote names"):
+        find_config(tmp_path)
 
 
 @pytest.mark.parametrize(

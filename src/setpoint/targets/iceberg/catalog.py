@@ -142,7 +142,13 @@ class CatalogSettings:
             ) from error
         self._make_folder()
         try:
-            return load_catalog(self.name, **self.for_python())
+            try:
+                return load_catalog(self.name, **self.for_python())
+            except Exception as error:
+                if "already exists" not in str(error):
+                    raise
+                # Another process has just made the catalog's own tables.
+                return load_catalog(self.name, **self.for_python())
         except Exception as error:
             raise unreachable(f"The catalog {self.name}", error) from error
 

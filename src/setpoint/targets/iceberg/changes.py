@@ -107,10 +107,7 @@ class Changes:
         counts = {row[_FILE]: int(row["count"]) for row in hit}
         among = {file.file_path for file in candidates}
         remove = tuple(file for file in self._named(counts) if file.file_path in among)
-        exact = not self._version.delete_files
-        partial = [
-            file for file in remove if not (exact and counts[file.file_path] == file.record_count)
-        ]
+        partial = [file for file in remove if counts[file.file_path] < file.record_count]
         if not partial:
             return Change(remove, self._stage.files)
         rows = self._of_files(partial).where(is_not_true(condition))
