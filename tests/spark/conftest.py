@@ -122,11 +122,13 @@ class Lab:
         force: bool = False,
         fault: str = "",
         parameters: Mapping[str, Any] | None = None,
+        again: tuple[str, str] | None = None,
     ) -> Outcome:
         """Plan and run one window, as the command line does."""
         bound, world = self.bind(job), self.world(fault)
         given = {**job.parameters, **(parameters or {})}
-        plans = plan_windows(bound, self.windows(job, text), world, parameters=given, force=force)
+        windows = self.windows(job, text)
+        plans = plan_windows(bound, windows, world, parameters=given, force=force, again=again)
         assert len(plans) == 1
         if plans[0].is_unchanged:
             return record_unchanged(bound, plans, world)[0]

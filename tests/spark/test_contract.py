@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from setpoint import (
     iceberg,
     parquet,
     postgres,
+    source,
 )
 from setpoint.flow.faults import POINTS
 from setpoint.model.support import MATRIX
@@ -383,12 +385,12 @@ class _Crash(Exception):
     """The process is gone, as far as the run is concerned."""
 
 
-def _crash(cell: Cell, job: Pipeline, point: str) -> None:
+def _crash(cell: Cell, job: Pipeline, point: str, window: str = "2026-04-25") -> None:
     """Run until a point and stop there, as a killed process would; no retry follows."""
     from setpoint.flow.run import Attempt, plan_windows
 
     bound, world = cell.lab.bind(job), cell.lab.world(f"{point}:raise")
-    windows = cell.lab.windows(job, "2026-04-25")
+    windows = cell.lab.windows(job, window)
     (plan,) = plan_windows(bound, windows, world, parameters={}, force=True)
     Attempt(bound, plan, world, 1).execute()
     raise _Crash(point)
@@ -411,3 +413,52 @@ def _at_once(*calls: Callable[[], Any]) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_high_water_mark_moves_with_the_rows(
+    lab: Any, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """Whatever the crash, the mark says which rows are there: none is lost, none is twice."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    schema = pa.schema([("id", pa.int32()), ("seq", pa.int64())])
+
+    def arrive(*rows: tuple[int, int]) -> None:
+        table = pa.Table.from_pylist(
+            [dict(zip(schema.names, r, strict=True)) for r in rows], schema
+        )
+        write_deltalake(str(lab.root / "lake"), table, mode="append")
+
+    for cell in _cell(lab, request, "merge", kind):
+
+        def job(window: Any, lake: Any = source(delta("lake"), cursor="seq")) -> Any:
+            return lake
+
+        write = PATTERNS["merge"]
+        sync = lab.define(job, every="incremental", target=cell.target, write=write)
+
+        def mark(sync: Pipeline = sync) -> str:
+            found = lab.state(sync, "incremental").receipt.high_water_mark
+            return json.loads(found)["values"][0]
+
+        arrive((1, 10), (2, 20))
+        lab.run(sync, "incremental")
+        assert mark() == "20"
+        number = 3
+        for point in ("staged", "audited", "committed", "published"):
+            arrive((number, number * 10), (number + 1, number * 10))
+            with pytest.raises((SetpointError, _Crash)):
+                _crash(cell, sync, point, "incremental")
+            lab.run(sync, "incremental")
+            number += 2
+            assert sorted(item[0] for item in cell.read()) == list(range(1, number)), point
+            assert mark() == str((number - 2) * 10)
+        arrive((0, 15))  # late: behind the mark
+        assert lab.run(sync, "incremental").state == "published"
+        assert sorted(item[0] for item in cell.read()) == list(range(1, number))
+        before = mark()
+        lab.run(sync, "incremental", again=("10", "20"))
+        assert sorted(item[0] for item in cell.read()) == list(range(number))
+        assert mark() == before

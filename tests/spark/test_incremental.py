@@ -107,13 +107,7 @@ def test_a_range_can_be_read_again_and_the_mark_stays(lab):
     job = sync(lab)
     run(lab, job)
     arrive(lab, (7, at(5), "late"), (8, at(15), "late"))
-    bound, world = lab.bind(job), lab.world()
-    from setpoint.flow.run import plan_windows, run_window
-
-    windows = lab.windows(job, "incremental")
-    again = ("2026-04-25 12:00:00", "2026-04-25 12:00:15")
-    (plan,) = plan_windows(bound, windows, world, parameters={}, again=again)
-    run_window(bound, plan, world)
+    run(lab, job, again=("2026-04-25 12:00:00", "2026-04-25 12:00:15"))
     assert ids(lab) == [1, 2, 7]
     assert mark(lab, job) == ["2026-04-25 12:00:20"]
 
@@ -183,10 +177,5 @@ def test_a_lost_receipt_means_reading_everything_again(lab):
 def test_a_bound_that_is_no_value_of_the_cursor_is_refused(lab):
     arrive(lab, (1, at(1), "a"))
     job = sync(lab)
-    bound, world = lab.bind(job), lab.world()
-    from setpoint.flow.run import plan_windows, run_window
-
-    windows = lab.windows(job, "incremental")
-    (plan,) = plan_windows(bound, windows, world, parameters={}, again=("x'; --", "y"))
     with pytest.raises(UsageError, match="is not a range of at"):
-        run_window(bound, plan, world)
+        run(lab, job, again=("x'; --", "y"))
