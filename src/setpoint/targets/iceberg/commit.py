@@ -15,17 +15,13 @@ from setpoint.model.receipt import ENVELOPE, Receipt, seal
 from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
 from setpoint.targets.iceberg import generations
-from setpoint.targets.iceberg.catalog import TableName
 from setpoint.targets.iceberg.generations import LastPublish
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.storage import Storage
 from setpoint.targets.iceberg.types import iceberg_type
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
-    from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Transaction
 
     from setpoint.targets.iceberg.changes import Change
@@ -33,35 +29,10 @@ if TYPE_CHECKING:
 
 _NAME_MAPPING = "schema.name-mapping.default"
 _MERGE_MANIFESTS = "commit.manifest-merge.enabled"
-NEW_TABLE = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
 
 
 class TableMoved(Exception):
     """The table is no longer what the commit was built on."""
-
-
-class Draft:
-    """A table that does not exist yet; it is created in the same commit as its first rows."""
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        name: TableName,
-        schema: Schema,
-        spec: PartitionSpec,
-        location: str | None,
-    ) -> None:
-        catalog.create_namespace_if_not_exists(name.namespace)
-        self._transaction = catalog.create_table_transaction(
-            name.identifier, schema, location, spec, properties=dict(NEW_TABLE)
-        )
-        metadata = self._transaction.table_metadata
-        self.location: str = metadata.location
-        self.schema, self.spec = metadata.schema(), metadata.spec()
-        self.storage = Storage(self.location, self._transaction._table.io)
-
-    def begin(self) -> Transaction:
-        return self._transaction
 
 
 def begin(version: Version, fit: Fit | None) -> Transaction:

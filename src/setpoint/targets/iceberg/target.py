@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from setpoint.errors import PermanentError, RefusedError, SetpointError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
-from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
@@ -20,6 +20,7 @@ from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite, Replace
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
+from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
 from setpoint.targets.iceberg.log import Version, files_digest, number, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
 from setpoint.targets.iceberg.slices import Slices, rule_of, slice_column
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from setpoint.targets.iceberg.changes import Change
-    from setpoint.targets.iceberg.commit import Draft
+    from setpoint.targets.iceberg.draft import Draft
     from setpoint.targets.iceberg.stage import IcebergStage
 
 _TURNS = 100
@@ -142,8 +143,8 @@ class IcebergTarget:
         if version is not None:
             layout, storage = self._layout(version), version.storage
         else:
-            draft = self._draft(fields, fit.columns)
-            layout, storage = Layout.of(draft.spec, draft.schema), draft.storage
+            new = self._draft(fields, fit.columns)
+            layout, storage = Layout.of(new.spec, new.schema), new.storage
         refuse_unsupported(layout, self._name)
         staged = stage.write(
             frame,
@@ -196,7 +197,7 @@ class IcebergTarget:
 
         for _ in range(_TURNS):
             version = self._version()
-            self._refuse_if_fenced(version, run.window, expected, staged)
+            refuse_if_fenced(self._pipeline, version, run.window, expected, staged)
             try:
                 change = self._change(session, version, run, staged)
                 transaction, receipt = self._prepare(version, run, receipt, staged, change)
@@ -313,10 +314,10 @@ class IcebergTarget:
                 storage = version.storage
             else:
                 assert stage is not None
-                draft = self._draft(stage.fields, stage.fit.columns, stage.storage.location)
-                transaction, storage = draft.begin(), draft.storage
+                new = self._draft(stage.fields, stage.fit.columns, stage.storage.location)
+                transaction, storage = new.transaction, new.storage
             if stage is not None:
-                self._refuse_other_ids(transaction, stage)
+                refuse_other_ids(self._name, transaction, stage)
             add = commit.data_files(change, storage, transaction)
             full = replace(receipt, **self._details(version, run, staged, change, add))
             by_name = version is None or any(file.ids == {} for file in change.add)
@@ -385,64 +386,6 @@ class IcebergTarget:
                 )
         return published
 
-    def _refuse_if_fenced(
-        self,
-        version: Version | None,
-        window: Window,
-        expected: SliceState,
-        staged: Staged | None,
-    ) -> None:
-        if version is None:
-            if expected.generation or staged is None:
-                raise Fenced(SliceState(0, None, None))
-            return
-        mark = version.marks(self._pipeline.name).get(window.id)
-        generation = mark.generation if mark else 0
-        by_newest = self._pipeline.newest_counts
-        if generation != expected.generation or staged is None or by_newest:
-            state = Slices(self._pipeline, version).states([window], {})[window]
-            newer = by_newest and self._is_newer(state.newest, expected.newest)
-            if generation != expected.generation or newer or not (staged or state.untouched):
-                raise Fenced(state)
-        if staged is not None:
-            self._refuse_if_moved_away(version, staged.handle)
-
-    def _is_newer(self, now: str, then: str) -> bool:
-        return now != then and newest_of([now, then], self._pipeline) == now
-
-    def _refuse_if_moved_away(self, version: Version, stage: IcebergStage) -> None:
-        """The table may have changed since the stage was fitted to it."""
-        from setpoint.targets.iceberg.types import same_type, spark_type
-
-        here = {item["name"]: item["type"] for item in stage.fields}
-        names = tuple(field.name for field in version.schema.fields)
-        if names != tuple(n for n in stage.fit.columns if n not in stage.fit.added_names) or any(
-            not same_type(here[field.name], spark_type(field.field_type))
-            or (stage.fit.ids and stage.fit.ids[field.name] != field.field_id)
-            or (field.required and field.name not in stage.fit.required)
-            for field in version.schema.fields
-        ):
-            raise self._changed_meanwhile("columns")
-        if self._layout(version) != stage.layout:
-            raise self._changed_meanwhile("partitioning")
-        if version.table.location() != stage.storage.location:
-            raise self._changed_meanwhile("location")
-
-    def _refuse_other_ids(self, transaction: Transaction, stage: IcebergStage) -> None:
-        """The ids in the staged files must be those that the table gives the columns."""
-        fields = transaction.table_metadata.schema().fields
-        given = {field.name: field.field_id for field in fields}
-        if stage.fit.ids and given != stage.fit.ids:
-            raise self._changed_meanwhile("column ids")
-
-    def _changed_meanwhile(self, what: str) -> TransientError:
-        return TransientError(
-            "SP-P01",
-            f"The {what} of the table {self._name} changed while the rows were staged.",
-            why="The staged files were made for the table as it was.",
-            next=f"Run again; the new attempt looks at the new {what}.",
-        )
-
     def _reader(self, session: SparkSession) -> SparkSession:
         """A session of our own that knows the catalog, so that no other is disturbed."""
         from setpoint.spark.session import EXTENSIONS, own_session
@@ -469,39 +412,18 @@ class IcebergTarget:
         columns: Sequence[str],
         location: str | None = None,
     ) -> Draft:
-        """The table as the first publish will create it."""
-        from setpoint.targets.iceberg.catalog import unreachable
-        from setpoint.targets.iceberg.commit import Draft
-        from setpoint.targets.iceberg.partitions import new_spec
-        from setpoint.targets.iceberg.schema import new_schema
+        from setpoint.targets.iceberg.draft import draft
 
         here = {item["name"]: item for item in fields}
-        schema = new_schema([here[name] for name in columns])
-        spec = new_spec(self._spec, schema)
-        place = location or self._default_location()
-        try:
-            return Draft(self._catalog, self._name, schema, spec, place)
-        except SetpointError:
-            raise
-        except Exception as error:
-            raise unreachable(f"The catalog {self._name.catalog}", error) from error
-
-    def _default_location(self) -> str | None:
-        """Where a new table will lie; None when the catalog decides."""
-        warehouse = self._settings.warehouse
-        if self._settings.type != "jdbc" or warehouse is None:
-            return None
-        return f"{warehouse.rstrip('/')}/{self._name.folder}"
+        ordered = [here[name] for name in columns]
+        return draft(self._catalog, self._settings, self._name, self._spec, ordered, location)
 
     def _storage(self, version: Version | None) -> Storage | None:
+        from setpoint.targets.iceberg.draft import storage_before
+
         if version is not None:
             return version.storage
-        place = self._default_location()
-        if place is None:
-            return None
-        from pyiceberg.io import load_file_io
-
-        return Storage(place, load_file_io(dict(self._catalog.properties), place))
+        return storage_before(self._catalog, self._settings, self._name)
 
     def _is_live(self, version: Version, place: str) -> bool:
         paths = (version.storage.relative(file.file_path) for file in version.files)
