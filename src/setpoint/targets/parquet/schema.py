@@ -175,25 +175,26 @@ def _parts(kind: T.DataType, name: str = "") -> Iterator[tuple[T.DataType, str]]
 
 def _nullable(schema: T.StructType) -> T.StructType:
     """The schema with every part nullable, and nothing but names and types."""
-    made = _loose(schema)
+    made = loose(schema)
     assert isinstance(made, T.StructType)
     return made
 
 
-def _loose(kind: T.DataType) -> T.DataType:
+def loose(kind: T.DataType) -> T.DataType:
+    """A type with every inner part nullable."""
     match kind:
         case T.StructType():
-            return T.StructType([T.StructField(f.name, _loose(f.dataType)) for f in kind.fields])
+            return T.StructType([T.StructField(f.name, loose(f.dataType)) for f in kind.fields])
         case T.ArrayType():
-            return T.ArrayType(_loose(kind.elementType))
+            return T.ArrayType(loose(kind.elementType))
         case T.MapType():
-            return T.MapType(_loose(kind.keyType), _loose(kind.valueType))
+            return T.MapType(loose(kind.keyType), loose(kind.valueType))
         case _:
             return kind
 
 
 def _same(one: T.DataType, other: T.DataType) -> bool:
-    return _loose(one) == _loose(other)
+    return loose(one) == loose(other)
 
 
 def _misfit(

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import (
     NOTHING_STARTED,
     PermanentError,
     RefusedError,
-    SetpointError,
     TransientError,
     UsageError,
 )
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
-from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
@@ -31,16 +28,13 @@ from setpoint.targets.parquet import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.storage import Files, files_at
-from setpoint.targets.parquet.view import FOLDER, RUNS, Unit, View, slice_column, table_id
+from setpoint.targets.parquet.view import RUNS, Unit, View, slice_column, table_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from setpoint.targets.parquet.content import Change
 
 _NAME = re.compile(r"[A-Za-z0-9_]+")
-_TURNS = 20
-_OPEN_TURNS = 3
 
 
 class ParquetTarget:
@@ -168,29 +162,18 @@ class ParquetTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
+        from setpoint.targets.parquet.publisher import Publisher
+
         root = staged.handle.root if staged else self._root(self._view())
-        files = self._files(root)
-        for turn in range(_TURNS):
-            before, change = None, None
-            if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
-                # Computed without the lock, and used if nothing has changed once it is held.
-                before = self._view()
-                self._refuse_if_fenced(before, run.window, expected, staged)
-                change = self._change(session, before, run, staged, files, turn)
-            with files.locked(f"{root}/{FOLDER}/lock", receipt.attempt):
-                view = self._view()
-                self._refuse_if_fenced(view, run.window, expected, staged)
-                if staged is not None:
-                    if change is None:
-                        change = self._change(session, view, run, staged, files, turn)
-                    elif _seen(before) != _seen(view):
-                        continue  # somebody published meanwhile: compute it on what is there now
-                return self._commit(session, view, run, receipt, staged, change, files)
-        raise TransientError(
-            "SP-P01",
-            f"The publish of {run.label} lost {_TURNS} races against other writers of the table.",
-            next="Run again when the table is less busy; it is always safe.",
+        publisher = Publisher(
+            session,
+            run,
+            root=root,
+            files=self._files(root),
+            metastore=self._metastore(),
+            look=self._view,
         )
+        return publisher.publish(receipt, staged, expected)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         view = self._view()
@@ -245,131 +228,6 @@ class ParquetTarget:
             for held in view.hold(view.units).values():
                 in_use += held.manifest.superseded if held.manifest else ()
         return leftovers.find(self._files(root), root, in_use)
-
-    def _change(
-        self,
-        session: SparkSession,
-        view: View | None,
-        run: Run,
-        staged: Staged,
-        files: Files,
-        turn: int,
-    ) -> Change:
-        from setpoint.spark.failures import explain
-        from setpoint.targets.parquet import content
-
-        if staged.handle.direct:
-            return content.staged_as_read(view, run, staged, files)
-        stored, dead = None, tuple[str, ...]()
-        try:
-            if view is not None:
-                metastore = self._metastore()
-                session.catalog.refreshTable(metastore.name)
-                stored = session.table(metastore.name)
-                dead = view.tombstones()
-            places = [f"{staged.handle.root}/{place}" for place in dead]
-            return content.computed(session, view, stored, run, staged, files, turn, places)
-        except SetpointError:
-            raise
-        except Exception as error:
-            raise explain(error, f"computing the new rows of {run.label}") from error
-
-    def _commit(
-        self,
-        session: SparkSession,
-        view: View | None,
-        run: Run,
-        receipt: Receipt,
-        staged: Staged | None,
-        change: Change | None,
-        files: Files,
-    ) -> Published:
-        from setpoint.targets.parquet.commit import Commit, unseen
-
-        named = (*(view.tombstones() if view else ()),)
-        if staged is not None and staged.deletes:
-            named = (*named, staged.handle.tombstones)
-        receipt = replace(receipt, tombstones=named)
-        metastore = self._metastore()
-        commit = Commit(metastore, files, view, run, receipt)
-        done: list[str] = []
-        if staged is not None and change is not None and change.contents:
-            done = commit.rows(change.contents, staged.handle)
-        else:
-            if view is None and staged is not None:
-                commit.create(staged.handle)
-                commit = Commit(metastore, files, self._view(), run, receipt)
-            commit.receipt_alone()
-        try:
-            for one in {id(item): item for item in (session, metastore.session)}.values():
-                one.catalog.refreshTable(metastore.name)
-            now = self._view()
-            published = self._confirmed(run, commit.receipt, now)
-        except TransientError as error:
-            raise unseen(run, error.what) from error
-        live = [f"{unit.location}/" for unit in now.units] if now else []
-        for place in done:
-            if not any(location.startswith(f"{place}/") for location in live):
-                with suppress(OSError, SetpointError):
-                    files.drop(place)
-        commit.forget_old_manifests()
-        return replace(published, notes=change.notes if change else ())
-
-    def _confirmed(self, run: Run, receipt: Receipt, view: View | None) -> Published:
-        """Read the target's own word that the receipt landed."""
-        if view is not None:
-            units = view.owned([run.window])[run.window]
-            entry = latest(view.entries(units), self._pipeline.name).get(run.window.id)
-            if entry is not None and entry.receipt.attempt == receipt.attempt:
-                return Published(entry.receipt, entry.commit, view.identity)
-        raise PermanentError(
-            "SP-P04",
-            f"The publish of {run.label} was acknowledged, but its receipt is not in the table.",
-            why="Somebody may have moved the table or its partition in the same moment.",
-            state="It is not known what the window holds.",
-            next="Look at the table's location, then run again; it is always safe.",
-        )
-
-    def _refuse_if_fenced(
-        self, view: View | None, window: Window, expected: SliceState, staged: Staged | None
-    ) -> None:
-        if view is None:
-            if expected.generation or staged is None:
-                raise Fenced(SliceState(0, None, None))
-            return
-        state = view.states([window], {})[window]
-        newer = state.newest != expected.newest and (
-            newest_of([state.newest, expected.newest], self._pipeline) == state.newest
-        )
-        if (
-            state.generation != expected.generation
-            or (self._pipeline.newest_counts and newer)
-            or not (staged or state.untouched)
-        ):
-            raise Fenced(state)
-        if staged is not None:
-            self._refuse_if_moved_away(view, staged)
-
-    def _refuse_if_moved_away(self, view: View, staged: Staged) -> None:
-        """The table may be another one than the stage was fitted to."""
-        import json
-
-        from pyspark.sql import types as T
-
-        stage = staged.handle
-        now = T.StructType.fromJson(json.loads(view.info.schema)).fieldNames()
-        fitted = [n for n in stage.fit.columns if n not in stage.fit.added.fieldNames()]
-        if (
-            set(now) != set(fitted)
-            or view.info.root != stage.root
-            or view.info.partition_columns != stage.partition_by
-        ):
-            raise TransientError(
-                "SP-P01",
-                f"The table {self.uri} changed its columns or its place while rows were staged.",
-                why="The staged files were made for the table as it was.",
-                next="Run again; the new attempt looks at the table as it is.",
-            )
 
     def _view(self) -> View | None:
         metastore = self._metastore()
@@ -456,17 +314,6 @@ class ParquetTarget:
                 why="A table created there would hide them or mix with them.",
                 next="Move the files away, or create the table over them first.",
             )
-
-
-def _seen(view: View | None) -> object:
-    """What a new content was computed from; it counts only while this stays the same."""
-    if view is None:
-        return None
-    held = view.hold(view.units)
-    return view.info.schema, [
-        (unit.name, unit.location, held[unit.location].commit, dict(held[unit.location].modified))
-        for unit in view.units
-    ]
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -1,0 +1,194 @@
+"""Publishing: look under the lock, compare, swap, and read the target's own word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as T
+
+from setpoint.errors import PermanentError, SetpointError, TransientError
+from setpoint.model.pipeline import newest_of
+from setpoint.model.ports import Fenced, Published, Staged
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+from setpoint.model.window import Window
+from setpoint.spark.failures import explain
+from setpoint.targets.parquet import content
+from setpoint.targets.parquet.commit import Commit, unseen
+from setpoint.targets.parquet.content import Change
+from setpoint.targets.parquet.manifest import latest
+from setpoint.targets.parquet.metastore import Metastore
+from setpoint.targets.parquet.schema import loose
+from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.view import FOLDER, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TURNS = 20
+_OPEN_TURNS = 3
+
+
+class Publisher:
+    """One publish of one run; `look` gives the table as it is when it is called."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        run: Run,
+        *,
+        root: str,
+        files: Files,
+        metastore: Metastore,
+        look: Callable[[], View | None],
+    ) -> None:
+        self._session, self._run = session, run
+        self._root, self._files = root, files
+        self._metastore, self._look = metastore, look
+
+    def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
+        """Publish under the lock; what is computed is computed before, and again if need be."""
+        for turn in range(_TURNS):
+            before, change = None, None
+            if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
+                # Computed without the lock, and used if nothing has changed once it is held.
+                before = self._look()
+                self._refuse_if_fenced(before, expected, staged)
+                change = self._change(before, staged, turn)
+            with self._files.locked(f"{self._root}/{FOLDER}/lock", receipt.attempt):
+                view = self._look()
+                self._refuse_if_fenced(view, expected, staged)
+                if staged is not None:
+                    if change is None:
+                        change = self._change(view, staged, turn)
+                    elif _seen(before) != _seen(view):
+                        continue  # somebody published meanwhile: compute it on what is there now
+                return self._commit(view, receipt, staged, change)
+        raise TransientError(
+            "SP-P01",
+            f"The publish of {self._run.label} lost {_TURNS} races against other writers of the "
+            "table.",
+            next="Run again when the table is less busy; it is always safe.",
+        )
+
+    def _change(self, view: View | None, staged: Staged, turn: int) -> Change:
+        if staged.handle.direct:
+            return content.staged_as_read(view, self._run, staged, self._files)
+        stored, dead = None, tuple[str, ...]()
+        try:
+            if view is not None:
+                self._session.catalog.refreshTable(self._metastore.name)
+                stored = self._session.table(self._metastore.name)
+                dead = view.tombstones()
+            places = [f"{self._root}/{place}" for place in dead]
+            return content.computed(
+                self._session, view, stored, self._run, staged, self._files, turn, places
+            )
+        except SetpointError:
+            raise
+        except Exception as error:
+            raise explain(error, f"computing the new rows of {self._run.label}") from error
+
+    def _commit(
+        self, view: View | None, receipt: Receipt, staged: Staged | None, change: Change | None
+    ) -> Published:
+        named = view.tombstones() if view else ()
+        if staged is not None and staged.deletes:
+            named = (*named, staged.handle.tombstones)
+        receipt = replace(receipt, tombstones=named)
+        metastore, files, run = self._metastore, self._files, self._run
+        commit = Commit(metastore, files, view, run, receipt)
+        done: list[str] = []
+        if staged is not None and change is not None and change.contents:
+            done = commit.rows(change.contents, staged.handle)
+        else:
+            if view is None and staged is not None:
+                commit.create(staged.handle)
+                commit = Commit(metastore, files, self._look(), run, receipt)
+            commit.receipt_alone()
+        try:
+            for one in {id(item): item for item in (self._session, metastore.session)}.values():
+                one.catalog.refreshTable(metastore.name)
+            now = self._look()
+            published = self._confirmed(commit.receipt, now)
+        except TransientError as error:
+            raise unseen(run, error.what) from error
+        live = [f"{unit.location}/" for unit in now.units] if now else []
+        for place in done:
+            if not any(location.startswith(f"{place}/") for location in live):
+                with suppress(OSError, SetpointError):
+                    files.drop(place)
+        commit.forget_old_manifests()
+        return replace(published, notes=change.notes if change else ())
+
+    def _confirmed(self, receipt: Receipt, view: View | None) -> Published:
+        """Read the target's own word that the receipt landed."""
+        run = self._run
+        if view is not None:
+            units = view.owned([run.window])[run.window]
+            entry = latest(view.entries(units), run.pipeline.name).get(run.window.id)
+            if entry is not None and entry.receipt.attempt == receipt.attempt:
+                return Published(entry.receipt, entry.commit, view.identity)
+        raise PermanentError(
+            "SP-P04",
+            f"The publish of {run.label} was acknowledged, but its receipt is not in the table.",
+            why="Somebody may have moved the table or its partition in the same moment.",
+            state="It is not known what the window holds.",
+            next="Look at the table's location, then run again; it is always safe.",
+        )
+
+    def _refuse_if_fenced(
+        self, view: View | None, expected: SliceState, staged: Staged | None
+    ) -> None:
+        window: Window = self._run.window
+        if view is None:
+            if expected.generation or staged is None:
+                raise Fenced(SliceState(0, None, None))
+            return
+        state, pipeline = view.states([window], {})[window], self._run.pipeline
+        newer = state.newest != expected.newest and (
+            newest_of([state.newest, expected.newest], pipeline) == state.newest
+        )
+        if (
+            state.generation != expected.generation
+            or (pipeline.newest_counts and newer)
+            or not (staged or state.untouched)
+        ):
+            raise Fenced(state)
+        if staged is not None:
+            self._refuse_if_moved_away(view, staged)
+
+    def _refuse_if_moved_away(self, view: View, staged: Staged) -> None:
+        """The table may be another one than the stage was fitted to."""
+        stage = staged.handle
+        there = T.StructType.fromJson(json.loads(view.info.schema))
+        kinds = {field.name: field.dataType for field in stage.fit.schema.fields}
+        fitted = set(kinds) - set(stage.fit.added.fieldNames())
+        if (
+            set(there.fieldNames()) != fitted
+            or any(loose(f.dataType) != loose(kinds[f.name]) for f in there.fields)
+            or view.info.root != stage.root
+            or view.info.partition_columns != stage.partition_by
+        ):
+            raise TransientError(
+                "SP-P01",
+                f"The table {self._metastore.name} changed its columns or its place while rows "
+                "were staged.",
+                why="The staged files were made for the table as it was.",
+                next="Run again; the new attempt looks at the table as it is.",
+            )
+
+
+def _seen(view: View | None) -> object:
+    """What a new content was computed from; it counts only while this stays the same."""
+    if view is None:
+        return None
+    held = view.hold(view.units)
+    return view.info.schema, [
+        (unit.name, unit.location, held[unit.location].commit, dict(held[unit.location].modified))
+        for unit in view.units
+    ]
