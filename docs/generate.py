@@ -1,6 +1,8 @@
-"""Writes docs/reference/cli.md from the parsers: python docs/generate.py
+"""Writes what the docs take from the code: python docs/generate.py
 
-A test compares the file with what this module makes, so the page cannot fall behind the code.
+That is docs/reference/cli.md, from the parsers, and the tables between the markers of
+docs/reference/patterns.md, from the matrix. A test compares the files with what this module
+makes, so the pages cannot fall behind the code.
 """
 
 from __future__ import annotations
@@ -10,8 +12,18 @@ from importlib import import_module
 from pathlib import Path
 
 from setpoint.cli.main import EXIT_CODES, VERBS
+from setpoint.model.support import LIMITS, MATRIX
+from setpoint.model.table import TABLES
+from setpoint.model.write import PATTERNS
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
+PATTERNS_PAGE = Path(__file__).parent / "reference" / "patterns.md"
+LABELS = {
+    "delta": "Delta Lake",
+    "iceberg": "Apache Iceberg",
+    "parquet": "Parquet in a metastore",
+    "postgres": "PostgreSQL",
+}
 
 HEAD = """\
 # Command line
@@ -51,6 +63,42 @@ def page() -> str:
     """The whole page as it should be."""
     sections = [HEAD, _exit_codes(), *(_verb(verb) for verb in VERBS)]
     return "\n".join(sections)
+
+
+def patterns_page(text: str) -> str:
+    """The page of the write patterns with its generated parts as they should be."""
+    for name, part in (("matrix", _matrix()), ("limits", _limits())):
+        start, end = f"<!-- {name}: python docs/generate.py -->", f"<!-- end of {name} -->"
+        before, found, rest = text.partition(start)
+        _, ended, after = rest.partition(end)
+        if not found or not ended:
+            raise ValueError(f"{PATTERNS_PAGE.name} has no markers for {name}")
+        text = f"{before}{start}\n{part}\n{end}{after}"
+    return text
+
+
+def _matrix() -> str:
+    kinds = [table.kind for table in TABLES]
+    lines = ["| | " + " | ".join(LABELS[kind] for kind in kinds) + " |", "|---" * 5 + "|"]
+    for pattern in PATTERNS:
+        cells = [_mechanism(pattern.name, kind) for kind in kinds]
+        lines.append(f"| **`{pattern.__name__}`** | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mechanism(pattern: str, kind: str) -> str:
+    cell = next((cell for key, cell in MATRIX.items() if key == (pattern, kind)), None)
+    if cell is None:
+        return "refused (`SP-D10`)"
+    return f"{cell.mechanism} ({cell.only_if})" if cell.only_if else cell.mechanism
+
+
+def _limits() -> str:
+    parts = []
+    for table in TABLES:
+        page = f"[{LABELS[table.kind]}](../explanation/{table.kind}.md)"
+        parts.append("\n".join([f"**{page}**\n", *(f"- {line}" for line in LIMITS[table.kind])]))
+    return "\n\n".join(parts)
 
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
@@ -112,3 +160,5 @@ def _cell(action: argparse.Action) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    text = PATTERNS_PAGE.read_text(encoding="utf-8")
+    PATTERNS_PAGE.write_text(patterns_page(text), encoding="utf-8")

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,9 @@ from setpoint.errors import CODES
 from setpoint.flow.faults import ACTIONS, POINTS
 from setpoint.flow.status import STATES
 from setpoint.model.receipt import Receipt
+from setpoint.model.support import LIMITS
+from setpoint.model.table import TABLES
+from setpoint.model.write import PATTERNS
 from setpoint.project.config import SETTINGS
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +33,9 @@ GLOSSARY = [
     "pipeline", "window", "grain", "source", "target", "slice", "write pattern", "run", "run key",
     "attempt", "generation", "stage", "audit", "publish", "receipt", "ledger", "unknown commit",
     "recover", "high-water mark", "gap", "backfill", "restate", "effect", "outbox", "fingerprint",
-    "fault", "proof", "finding", "suppression",
+    "fault", "proof", "finding", "suppression", "key", "sequence", "batch", "removal", "tombstone",
+    "quarantine", "contradiction", "cursor", "lookback", "superseded", "matrix", "catalog",
+    "connection", "metastore",
 ]
 # fmt: on
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -88,14 +94,38 @@ def test_every_verb_and_option_is_documented(verb: str) -> None:
     assert not [option for option in sorted(offered) if f"`{option}" not in known]
 
 
-def test_the_command_line_reference_is_up_to_date() -> None:
-    """docs/reference/cli.md is what docs/generate.py makes of the parsers now."""
+@pytest.fixture(scope="module")
+def generate() -> Any:
     spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
     assert spec is not None
     assert spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_command_line_reference_is_up_to_date(generate: Any) -> None:
+    """docs/reference/cli.md is what docs/generate.py makes of the parsers now."""
     assert read(generate.PAGE) == generate.page(), "run: python docs/generate.py"
+
+
+def test_the_matrix_of_patterns_and_destinations_is_up_to_date(generate: Any) -> None:
+    """The tables of docs/reference/patterns.md are what the code says now."""
+    text = read(generate.PATTERNS_PAGE)
+    assert text == generate.patterns_page(text), "run: python docs/generate.py"
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_argument_of_a_pattern_is_documented(pattern: Any) -> None:
+    """The section of a pattern has a row for each argument and names its choices."""
+    section = sections(read(REFERENCE / "patterns.md"), 2)[f"`{pattern.__name__}`"]
+    assert not [n for n in pattern.__dataclass_fields__ if f"| `{n}` |" not in section]
+
+
+def test_every_destination_has_its_limits() -> None:
+    """What cannot be promised is said for every kind of table, and for nothing else."""
+    assert set(LIMITS) == {table.kind for table in TABLES}
+    assert all(LIMITS.values())
 
 
 def test_every_environment_variable_of_ours_is_documented() -> None:
