@@ -419,8 +419,7 @@ def test_every_type_arrives_as_it_was(lab: Any, db: Database) -> None:
         {"a": 1, "b": {"c": "2026-04-25T01:02:03.456789Z"}},
         [{"k": "k"}, {"k": None}],
     )
-    (kinds,) = zip(*db.all("SELECT pg_typeof(m)::text || ' ' || m::text FROM out"), strict=True)
-    assert kinds == ("numeric 1.50", None)
+    assert db.all("SELECT m::text FROM out ORDER BY id") == [("1.50",), (None,)]
     assert tuple(seen[1]) == empty
     assert tuple(seen[0])[:10] == full[:10]
     assert tuple(seen[0])[12:16] == full[12:16]

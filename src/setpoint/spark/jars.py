@@ -100,6 +100,15 @@ CONNECTORS: Mapping[tuple[str, str], tuple[Jar, ...]] = {
             "bcb1f51e36f940867e83342f9efbf5968ac44a6bef4d397bb4af7b17b45cd2fb",
         ),
     ),
+    # Only the benchmark needs it, as the yardstick: setpoint writes without JDBC.
+    ("4.1", "postgres-jdbc"): (
+        Jar(
+            "org.postgresql",
+            "postgresql",
+            "42.7.8",
+            "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
+        ),
+    ),
 }
 
 

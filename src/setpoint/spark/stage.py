@@ -52,8 +52,21 @@ def write_parquet(
     `leave_out` are columns that are checked and fingerprinted but not stored in the files,
     `only_counted` such that are neither: they are there for the counts.
     """
-    counted = Counted(frame, counts, only_counted)
-    stored = counted.frame.drop(*leave_out, *only_counted)
+    low, high = fingerprint_sums(F.col(_HASH))
+    names = list(counts)
+    observation = Observation()
+    hashed = frame.drop(*only_counted).schema
+    observed = frame.withColumn(_HASH, row_hash(hashed)).observe(
+        observation,
+        F.count(F.lit(1)).alias("rows"),
+        low.alias("low"),
+        high.alias("high"),
+        *(
+            F.count_if(counts[name]).alias(f"count_{position}")
+            for position, name in enumerate(names)
+        ),
+    )
+    stored = observed.drop(_HASH, *leave_out, *only_counted)
     if not stored.columns:
         raise ValueError("a table needs at least one column that is not a partition column")
     writer = stored.write.mode("error").option(
@@ -62,46 +75,15 @@ def write_parquet(
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     writer.parquet(path)
-    return counted.observed()
-
-
-class Counted:
-    """A frame that counts violations and fingerprints its rows while it is written."""
-
-    def __init__(
-        self, frame: DataFrame, counts: Mapping[str, Column], only_counted: Sequence[str] = ()
-    ) -> None:
-        self._names = list(counts)
-        self._observation = Observation()
-        low, high = fingerprint_sums(F.col(_HASH))
-        hashed = frame.drop(*only_counted).schema
-        self.frame = (
-            frame.withColumn(_HASH, row_hash(hashed))
-            .observe(
-                self._observation,
-                F.count(F.lit(1)).alias("rows"),
-                low.alias("low"),
-                high.alias("high"),
-                *(
-                    F.count_if(counts[name]).alias(f"count_{position}")
-                    for position, name in enumerate(self._names)
-                ),
-            )
-            .drop(_HASH)
-        )
-
-    def observed(self) -> Observed:
-        """What was counted; asked for after the frame was written."""
-        found = metrics_of(self._observation)
-        rows = int(found.get("rows") or 0)
-        return Observed(
-            rows=rows,
-            counts={
-                name: int(found.get(f"count_{position}") or 0)
-                for position, name in enumerate(self._names)
-            },
-            contents=fingerprint_text(rows, found.get("low"), found.get("high")),
-        )
+    found = metrics_of(observation)
+    rows = int(found.get("rows") or 0)
+    return Observed(
+        rows=rows,
+        counts={
+            name: int(found.get(f"count_{position}") or 0) for position, name in enumerate(names)
+        },
+        contents=fingerprint_text(rows, found.get("low"), found.get("high")),
+    )
 
 
 def metrics_of(observation: Observation) -> Mapping[str, Any]:

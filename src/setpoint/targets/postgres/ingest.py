@@ -1,4 +1,4 @@
-"""The staging job's work on the executors: Arrow batches into PostgreSQL by binary COPY.
+"""The staging job's work on the executors: lines into PostgreSQL by COPY, counted on the way.
 
 The functions made here travel to the executors by value: they import what they need there and
 refer to nothing of this package, so that setpoint itself need not be installed there.
@@ -13,71 +13,82 @@ from typing import Any
 _HASHES_PER_TASK = 1_000_000
 _TASKS_WITH_HASHES = 8
 
-INGESTED = "xid string, rows long, hashes array<binary>"
+INGESTED = (
+    "xid string, rows long, low long, high long, counts array<array<long>>, hashes array<binary>"
+)
 
 Batches = Iterable[Any]
 
 
-def ingesting(
-    url: str, schema: str, table: str, columns: Sequence[str], hashes: int
-) -> Callable[[Batches], Batches]:
+def ingesting(url: str, copy: str, masks: int, keys: int) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: stores a task's rows in one transaction and reports it.
 
-    The first columns of a batch are those of the table, the last are the hashes of keys.
+    A batch has the rows as lines for COPY, their hashes, the masks of the conditions that hold
+    for them, and the hashes of their keys.
+
     The rows of a task are known by its transaction id. Whoever publishes takes the rows of the
     tasks that Spark says have won; what a task that ran twice left besides is never looked at.
     """
-    names, width = list(columns), len(columns)
     most_rows, most_tasks = _HASHES_PER_TASK, _TASKS_WITH_HASHES
 
     def ingest(batches: Batches) -> Batches:
-        from itertools import chain
-
-        import adbc_driver_postgresql.dbapi as postgres
         import numpy as np
+        import psycopg
         import pyarrow as pa
         from pyspark import TaskContext
 
-        incoming = iter(batches)
-        first = next(incoming, None)
-        if first is None:
-            return
         context = TaskContext.get()
-        proving = bool(hashes) and (context is None or context.partitionId() < most_tasks)
-        seen: list[list[Any]] = [[] for _ in range(hashes)]
-        rows = 0
-
-        def stored() -> Batches:
-            nonlocal rows, proving
-            for batch in chain([first], incoming):
-                rows += batch.num_rows
-                proving = proving and rows <= most_rows
-                if proving:
-                    for position, arrays in enumerate(seen):
-                        arrays.append(batch.column(width + position).to_numpy())
-                yield pa.RecordBatch.from_arrays(batch.columns[:width], schema=target)
-
-        target = pa.schema([first.schema.field(n).with_name(names[n]) for n in range(width)])
-        with postgres.connect(url) as connection, connection.cursor() as cursor:
-            cursor.execute("SET synchronous_commit = off")
-            cursor.execute("SELECT pg_current_xact_id()::text")
-            xid = cursor.fetchone()[0]
-            reader = pa.RecordBatchReader.from_batches(target, stored())
-            cursor.adbc_ingest(table, reader, mode="append", db_schema_name=schema)
+        proving = bool(keys) and (context is None or context.partitionId() < most_tasks)
+        seen: list[list[Any]] = [[] for _ in range(keys)]
+        counts = np.zeros((masks, 64), np.int64)
+        rows = low = high = 0
+        with psycopg.connect(url, autocommit=False) as connection:
+            connection.execute("SET synchronous_commit = off")
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET DateStyle = 'ISO, YMD'")
+            connection.execute("SET client_encoding = 'UTF8'")
+            found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+            xid = found[0] if found else ""
+            with connection.cursor().copy(copy) as target:
+                for batch in batches:
+                    lines = batch.column(0)
+                    rows += len(lines)
+                    wide = np.int64 if pa.types.is_large_string(lines.type) else np.int32
+                    _, offsets, data = lines.buffers()
+                    if data is not None:
+                        edges = np.frombuffer(offsets, wide)
+                        first, last = edges[lines.offset], edges[lines.offset + len(lines)]
+                        target.write(memoryview(data)[first:last])
+                    hashes = batch.column(1).to_numpy().view(np.uint64)
+                    low += int((hashes & np.uint64(0xFFFFFFFF)).sum())
+                    high += int((hashes >> np.uint64(32)).sum())
+                    for number in range(masks):
+                        bits = batch.column(2 + number).to_numpy()
+                        if bits.any():
+                            for bit in range(60):
+                                counts[number, bit] += int((bits >> bit & 1).sum())
+                    proving = proving and rows <= most_rows
+                    if proving:
+                        for number, arrays in enumerate(seen):
+                            arrays.append(batch.column(2 + masks + number).to_numpy())
             connection.commit()
         proofs: list[bytes | None] = []
         for parts in seen:
             values = np.sort(np.concatenate(parts)) if proving and parts else None
             distinct = values is not None and not (values[1:] == values[:-1]).any()
             proofs.append(values.tobytes() if values is not None and distinct else None)
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([xid], pa.string()),
-                pa.array([rows], pa.int64()),
-                pa.array([proofs], pa.list_(pa.binary())),
-            ],
-            names=["xid", "rows", "hashes"],
-        )
+        if rows:
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([xid], pa.string()),
+                    pa.array([rows], pa.int64()),
+                    pa.array([low], pa.int64()),
+                    pa.array([high], pa.int64()),
+                    pa.array([counts.tolist()], pa.list_(pa.list_(pa.int64()))),
+                    pa.array([proofs], pa.list_(pa.binary())),
+                ],
+                names=["xid", "rows", "low", "high", "counts", "hashes"],
+            )
 
     return ingest
 

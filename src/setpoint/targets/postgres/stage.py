@@ -44,14 +44,11 @@ if TYPE_CHECKING:
 _PREFIX = "stage_"
 _LOCATION = re.compile(rf"{_PREFIX}[0-9a-z_]{{1,50}}")
 _BLOCK = 8192
-_DRIVER_SAID = re.compile(
-    r"^(?:psycopg\.(?:errors\.)?|adbc_driver_manager\.)\w+: (.+)$", re.MULTILINE
-)
+_DRIVER_SAID = re.compile(r"^((?:psycopg|adbc_driver_manager)\.[\w.]+): (.+)$", re.MULTILINE)
 _PASSING = re.compile(
-    r"server closed the connection|could not (connect|receive|send)|connection to server"
-    r"|terminating connection|Connection (refused|reset|timed out)|SSL connection has been closed"
-    r"|psycopg\.errors\.(AdminShutdown|CrashShutdown|CannotConnectNow|TooManyConnections|DiskFull)"
-    r"|consuming input failed|SQLSTATE: (08|53|57P|40|55P03)"
+    r"^psycopg\.OperationalError|AdminShutdown|CrashShutdown|CannotConnectNow|TooManyConnections"
+    r"|DiskFull|server closed the connection|connection to server|terminating connection"
+    r"|consuming input failed|Connection (refused|reset|timed out)|LockNotAvailable"
 )
 
 
@@ -171,7 +168,7 @@ def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
 
 
 def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: str) -> None:
-    columns = [f"{item.quoted} {item.mapped.stage}" for item in stage.fit.fields]
+    columns = [f"{item.quoted} {item.mapped.cast}" for item in stage.fit.fields]
     columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
     with server.session(f"making the stage of {run.label}") as connection:
         ensure_schema(connection)
@@ -249,16 +246,22 @@ def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
         found = explain(error, f"staging {run.label}")
         found.what = server.scrubbed(found.what)
         return found
-    said = server.scrubbed(" ".join(causes[-1].split()))[:400]
-    passing = bool(_PASSING.search(text))
-    return (TransientError if passing else PermanentError)(
-        "SP-T01" if passing else "SP-S04",
-        f"Staging {run.label} on the connection {server.name} failed: {said}",
-        why="A task could not write its rows.",
-        state="The target is unchanged; what was staged is not visible to any reader.",
-        next="Run again; it is always safe."
-        if passing
-        else "Correct the cause, then run again; it is always safe.",
+    kind, words = causes[-1]
+    said = server.scrubbed(" ".join(words.split()))[:400]
+    if _PASSING.search(f"{kind}: {words}"):
+        return TransientError(
+            "SP-T01",
+            f"Staging {run.label} on the connection {server.name} failed: {said}",
+            why="A task could not write its rows.",
+            state="The target is unchanged; what was staged is not visible to any reader.",
+            next="Run again; it is always safe.",
+        )
+    return RefusedError(
+        "SP-T03",
+        f"A value of {run.label} does not fit its column: {said}",
+        why="PostgreSQL converts every value or none.",
+        state="The target is unchanged; the stage was dropped.",
+        next="Correct the rows or the column, then run again.",
     )
 
 
@@ -345,7 +348,7 @@ def read_back(session: SparkSession, server: Server, staged: Staged) -> DataFram
         ]
     )
     columns = ", ".join(
-        f"s.{quote(item.name)}{_selected(item.dataType, stage, item.name)} AS c{position}"
+        f"s.{quote(item.name)}::{stage.fit.field(item.name).mapped.plain} AS c{position}"
         for position, item in enumerate(stage.schema.fields)
     )
     query = f"SELECT {columns} FROM {stage.kept}"
@@ -368,14 +371,6 @@ def _wire(kind: T.DataType, stage: PostgresStage, name: str) -> T.DataType:
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_wire(kind.elementType, stage, name))
     return kind
-
-
-def _selected(kind: T.DataType, stage: PostgresStage, name: str) -> str:
-    if isinstance(kind, T.DecimalType):
-        return "::text"
-    if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.DecimalType):
-        return "" if stage.fit.field(name).mapped.as_json else "::text[]"
-    return ""
 
 
 def _restored(name: str, item: T.StructField, as_json: bool) -> Column:

@@ -43,29 +43,34 @@ _FROM_TEXT = ("U", "E", "I", "T", "S")
 
 @dataclass(frozen=True)
 class Mapped:
-    """One Spark column in PostgreSQL: the types of the staged, the cast and the new column."""
+    """One Spark column in PostgreSQL.
 
-    stage: str
+    `cast` is the type in which it is staged and compared with stored rows: that of the column
+    but for the length of texts. `create` is the type of a new column, `plain` the one in which
+    the staged values are read back.
+    """
+
     cast: str
     create: str
+    plain: str
     as_json: bool = False
 
 
 def mapped(kind: T.DataType, stored: StoredColumn | None) -> Mapped | None:
     """How a column travels; None when the type cannot be stored, or not in this column."""
     if stored is not None and stored.base in JSON and not isinstance(kind, T.StringType):
-        return Mapped("text", stored.declared, "jsonb", as_json=True) if _is_nested(kind) else None
+        return Mapped(stored.declared, "jsonb", "text", True) if _is_nested(kind) else None
     if isinstance(kind, T.ArrayType) and (item := scalar(kind.elementType)) is not None:
         return _array(kind.elementType, item, stored)
     if _is_nested(kind):
-        return Mapped("text", "jsonb", "jsonb", as_json=True) if stored is None else None
+        return Mapped("jsonb", "jsonb", "text", True) if stored is None else None
     name = scalar(kind)
     if name is None:
         return None
-    staged = "numeric" if isinstance(kind, T.DecimalType) else name
+    plain = "text" if isinstance(kind, T.DecimalType) else name
     if stored is None:
-        return Mapped(staged, name, name)
-    return Mapped(staged, _cast(stored), name) if _takes(stored, kind, name) else None
+        return Mapped(name, name, plain)
+    return Mapped(_cast(stored), name, plain) if _takes(stored, kind, name) else None
 
 
 def scalar(kind: T.DataType) -> str | None:
@@ -80,17 +85,15 @@ def _is_nested(kind: T.DataType) -> bool:
 
 
 def _array(element: T.DataType, item: str, stored: StoredColumn | None) -> Mapped | None:
-    staged = "numeric[]" if isinstance(element, T.DecimalType) else f"{item}[]"
-    if stored is None:
-        return Mapped(staged, f"{item}[]", f"{item}[]")
-    if stored.declared == f"{item}[]":
-        return Mapped(staged, stored.declared, f"{item}[]")
+    plain = "text[]" if isinstance(element, T.DecimalType) else f"{item}[]"
+    if stored is None or stored.declared == f"{item}[]":
+        return Mapped(f"{item}[]", f"{item}[]", plain)
     wider = ("numeric",) if isinstance(element, T.DecimalType) else _WIDER.get(item, (item,))
     taken = [f"{name}[]" for name in wider]
     taken += ["character varying[]"] if item == "text" else []
     if stored.base not in taken or (stored.base == "numeric[]" and stored.modifier >= 0):
         return None
-    return Mapped(staged, stored.base, f"{item}[]")
+    return Mapped(stored.base, f"{item}[]", plain)
 
 
 def _takes(stored: StoredColumn, kind: T.DataType, name: str) -> bool:
