@@ -87,8 +87,6 @@ LIMITS: Mapping[TableKind, tuple[str, ...]] = {
     "delta": (
         "The details of a receipt go with the clean-up of the log, 30 days by default. How often a "
         "window was published stays; the ledger keeps a copy of the receipt.",
-        "Removed keys are remembered as long as the log holds a receipt of the pipeline: a merge "
-        "that pauses for longer than the log is kept may forget them.",
         "Two commits at once are told apart only by a storage that creates a file if it is absent.",
         "Programs that read the files below the table's folder see staged and replaced rows.",
     ),
