@@ -416,6 +416,23 @@ def _at_once(*calls: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_window_that_is_merged_again_corrects_what_it_said(
+    lab: Any, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """Same sequence, other content: the code was wrong, and its window is published again."""
+    for cell in _cell(lab, request, "merge", kind):
+        write = replace(PATTERNS["merge"], delete_when="status = 'gone'")
+        held = lab.shelf([row(n, "wrong") for n in range(6)] + [row(7, "gone")])
+        job = cell.job(held, write=write)
+        lab.run(job)
+        lab.run(cell.job([row(0, "later", 2)], write=write), "2026-04-26")
+        held.rows = [row(n, "right") for n in range(6)] + [row(7, "not gone")]
+        lab.run(job, force=True)
+        right = [row(n, "right") for n in range(1, 6)]
+        assert cell.read() == [row(0, "later", 2), *right, row(7, "not gone")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_high_water_mark_moves_with_the_rows(
     lab: Any, request: pytest.FixtureRequest, kind: str
 ) -> None:

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from setpoint import DeleteInsert, InsertNew, Merge, RefusedError, Replace, delta
+from setpoint import (
+    DeleteInsert,
+    InsertNew,
+    Merge,
+    RefusedError,
+    Replace,
+    SetpointError,
+    delta,
+    publish,
+)
 
 DAY = date(2026, 4, 25)
 NEXT = date(2026, 4, 26)
@@ -212,3 +221,40 @@ def test_a_text_that_is_no_condition_is_refused_before_anything_is_written(lab, 
         with pytest.raises(RefusedError, match="SP-D09"):
             lab.run(lab.job([(1, "EU", 1)], ORDERS, target=TARGET, write=write))
     assert not (lab.root / "out" / "_delta_log").exists()
+
+
+def test_removed_keys_are_remembered_when_the_log_is_cleaned_up(lab):
+    """Receipts go with the log's clean-up; what they said of removed keys does not."""
+    write = merge(delete_when="status = 'gone'")
+    lab.run(lab.job([(1, "new", 1), (2, "new", 1)], ORDERS, target=TARGET, write=write))
+    lab.run(lab.job([(1, "gone", 5)], ORDERS, target=TARGET, write=write), "2026-04-26")
+    table = lab.table()
+    table.optimize.compact()
+    table.create_checkpoint()
+    for version in range(lab.version()):
+        (lab.root / "out" / "_delta_log" / f"{version:020d}.json").unlink()
+    lab.run(lab.job([(1, "late", 4)], ORDERS, target=TARGET, write=write), "2026-04-24")
+    assert lab.rows() == [(2, "new", 1)]
+
+
+def test_keys_that_a_crashed_attempt_wanted_removed_are_not_remembered(lab):
+    write = merge(delete_when="status = 'gone'")
+    lab.run(lab.job([(2, "new", 1)], ORDERS, target=TARGET, write=write))
+    with pytest.raises(SetpointError):
+        lab.run(
+            lab.job([(1, "gone", 5)], ORDERS, target=TARGET, write=write),
+            "2026-04-26",
+            fault="audited:raise",
+        )
+    lab.run(lab.job([(1, "late", 4)], ORDERS, target=TARGET, write=write), "2026-04-24")
+    assert lab.rows() == [(1, "late", 4), (2, "new", 1)]
+
+
+def test_an_older_frame_is_superseded_too(lab):
+    """publish() looks at the newest window as run does."""
+    first = lab.spark.createDataFrame([(1, "a", 1)], ORDERS)
+    older = lab.spark.createDataFrame([(2, "b", 1)], ORDERS)
+    publish(first, target=TARGET, write=Replace(), window="2026-04-26")
+    outcome = publish(older, target=TARGET, write=Replace(), window="2026-04-25")
+    assert outcome.reason == "superseded by 2026-04-26"
+    assert lab.rows() == [(1, "a", 1)]

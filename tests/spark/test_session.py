@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from setpoint.cli.main import main
 from setpoint.errors import UsageError
-from setpoint.spark.session import Sessions
+from setpoint.spark.session import EXTENSIONS, Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +43,11 @@ def test_an_active_session_is_used_and_not_stopped(spark: SparkSession) -> None:
     assert spark.range(3).count() == 3
 
 
-def test_an_active_session_without_the_connector_is_an_error(spark: SparkSession) -> None:
+def test_an_active_session_without_the_connector_is_an_error(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A connector that a foreign session lacks gives SP-S03 and leaves the session running."""
+    monkeypatch.setitem(EXTENSIONS, "iceberg", "org.example.NotThere")
     with Sessions() as sessions, pytest.raises(UsageError) as caught:
         sessions.get(frozenset({"iceberg"}))
     assert caught.value.code == "SP-S03"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 VERBS: dict[str, str] = {
     "init": "start a project: a setpoint.toml and a first pipeline",
     "run": "bring windows of a pipeline to the state of one clean run",
-    "plan": "show what a run would do, and why; needs no Spark",
-    "status": "show done, missing, failed and stale windows; needs no Spark",
+    "plan": "show what a run would do, and why; runs no Spark job",
+    "status": "show done, missing, failed and stale windows; runs no Spark job",
     "show": "show a window: receipt, attempts, steps, audits",
     "recover": "settle unknown commits and list what crashed attempts left",
     "check": "look for duplicates and grain mismatch in any table",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.flow.plan import Bound
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.run import Run
@@ -24,8 +25,17 @@ def quarantine_of(pipeline: Pipeline) -> Pipeline | None:
     beside: Any
     if isinstance(target, Delta) and target.path is not None:
         beside = replace(target, path=f"{target.path.rstrip('/')}{SUFFIX}")
+    elif isinstance(target, Delta):
+        raise DefinitionError(
+            "SP-D09",
+            f'{pipeline.name}: null_keys="quarantine" needs a Delta table by path, and '
+            f"{target.label} is a name in a catalog.",
+            why="The quarantine is a table beside the target, and is made when it is needed.",
+            state=NOTHING_STARTED,
+            next='Name the target by its path, or use null_keys="refuse".',
+        )
     else:
-        beside = replace(target, table=f"{target.table}{SUFFIX}")
+        beside = replace(target, table=_beside(target.table))
     by_time = isinstance(target, Postgres)
     return replace(
         pipeline,
@@ -42,6 +52,12 @@ def quarantine_of(pipeline: Pipeline) -> Pipeline | None:
         sources={},
         parameters={},
     )
+
+
+def _beside(name: str) -> str:
+    """A table's name with the suffix, inside its quotes if it has any."""
+    quote = name[-1] if name[-1] in '"`' else ""
+    return f"{name[: len(name) - len(quote)]}{SUFFIX}{quote}"
 
 
 def put_aside(quarantine: Bound, frame: Any, run: Run) -> Bound:

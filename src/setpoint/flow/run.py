@@ -23,7 +23,7 @@ from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
-from setpoint.flow.plan import Bound, mark_of, plan, steps_of
+from setpoint.flow.plan import Bound, is_superseded, mark_of, plan, steps_of
 from setpoint.flow.publish import Verdict, publish
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording, attempt_record, recall_from
@@ -62,6 +62,9 @@ def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
     recall = recall_from(world, bound.target.uri, pipeline.name)
     state = bound.target.inspect([window], recall)[window]
     run = Run(pipeline, window, {}, {}, "", pipeline.definition(), by_contents=True)
+    if is_superseded(run, state):
+        newer = (steps.Superseded(state.newest),)
+        return Plan(run, state, f"superseded by {state.newest}", newer)
     todo = steps_of(bound, run, state, bound.target.mechanism())
     return Plan(run, state, "a frame was handed over", todo)
 

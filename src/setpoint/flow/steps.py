@@ -54,7 +54,7 @@ class Stage:
 
     def describe(self) -> str:
         checks = f"; on the way: {', '.join(self.checks)}" if self.checks else ""
-        return f"write Parquet files below {self.place}{checks}"
+        return f"write the rows for {self.place} where no reader sees them{checks}"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import json
 import sys
 import sysconfig
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+# CPython 3.11 fails when two threads make syntax trees at once.
+_PARSING = threading.Lock()
 
 
 def digest(*parts: str) -> str:
@@ -62,7 +65,8 @@ def run_key(
 
 def code_fingerprint(function: Callable[..., Any]) -> str:
     """The fingerprint of a function and of the project code it reaches."""
-    return digest(*sorted(_function(inspect.unwrap(function), set(), outermost=True)))
+    with _PARSING:
+        return digest(*sorted(_function(inspect.unwrap(function), set(), outermost=True)))
 
 
 def _function(function: Any, seen: set[int], *, outermost: bool = False) -> Iterator[str]:

@@ -5,14 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from setpoint.model.receipt import Receipt
+from setpoint.model.window import Window
 
 # The name starts with '_': the formats' own clean-up leaves such folders alone.
 FOLDER = "_setpoint/tombstones"
 
 
-def folder_of(attempt: str) -> str:
-    """Where an attempt keeps the keys that it removes, below the table's root."""
-    return f"{FOLDER}/{attempt}"
+def folder_of(location: str) -> str:
+    """Where an attempt keeps the keys that it removes, below the table's root.
+
+    The place of its stage ends in the window and the attempt, and so does this.
+    """
+    return f"{FOLDER}/{'/'.join(location.split('/')[-2:])}"
+
+
+def against(places: Iterable[str], window: Window) -> list[str]:
+    """The places that count against a batch of a window: not those that it corrects now.
+
+    A window that is published again says anew which keys are removed. An incremental pipeline
+    goes on instead, so what it removed stays removed.
+    """
+    if window.grain.is_incremental:
+        return list(places)
+    return [place for place in places if place.split("/")[-2] != window.slug]
+
+
+def mark_of(pipeline: str) -> str:
+    """The name of the file that says that a folder's keys were removed by a commit.
+
+    Receipts say so too, but a log is cleaned up some day.
+    """
+    return f"_landed.{pipeline}"
 
 
 def named(receipts: Iterable[Receipt], pipeline: str) -> tuple[str, ...]:

@@ -67,10 +67,11 @@ class Merge:
     """Bring each key to its latest row, in whatever order the windows run.
 
     Of all rows ever merged under a key the one with the greatest `sequence_by` is what the
-    table holds; rows that tie are ordered by their whole content. A row for which `delete_when`
-    holds removes its key and is remembered, so that a late older row does not bring it back.
-    With `when_missing="delete"` the rows are the complete state: keys that are missing from
-    them are removed, and of several windows the newest counts. A null in the key is refused,
+    table holds; rows of different windows that tie are ordered by their whole content, and a
+    window that is published again corrects its own. A row for which `delete_when` holds removes
+    its key and is remembered, so that a late older row does not bring it back. With
+    `when_missing="delete"` the rows are the complete state: keys that are missing from them are
+    removed, and of several windows the newest counts. A null in the key is refused,
     put aside into a table of its own (`null_keys="quarantine"`) or taken as a value ("allow").
     """
 

@@ -36,13 +36,18 @@ def wins_sql(
     old: str,
     deleted: str = "",
     absent: Collection[str] = (),
+    *,
+    again: bool,
 ) -> str:
-    """The condition that a new row is greater than the stored one under the same key.
+    """The condition that a new row replaces the stored one under the same key.
 
-    `deleted` is the condition that the new row removes the key, or an empty text; `absent` are
-    columns that stored rows do not have yet.
+    It does if its sequence is greater. If that is equal, the order of the whole row decides;
+    but a window that was published before and is published again corrects what it said, so
+    then any difference will do. `deleted` is the condition that the new row removes the key, or
+    an empty text; `absent` are columns that stored rows do not have yet.
     """
-    tie = f"{order_sql(schema, new)} > {order_sql(schema, old, absent)}"
+    decides = "<>" if again else ">"
+    tie = f"{order_sql(schema, new)} {decides} {order_sql(schema, old, absent)}"
     return _greater(sequence, new, old, f"({deleted} OR {tie})" if deleted else tie)
 
 

@@ -15,6 +15,7 @@ from setpoint.errors import RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import Receipt, seal
 from setpoint.model.run import Run
+from setpoint.model.tombstones import against
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
@@ -36,7 +37,6 @@ _BATCH = "setpoint_batch"
 
 def merge(
     session: SparkSession,
-    snapshot: Snapshot,
     storage: Storage,
     run: Run,
     receipt: Receipt,
@@ -51,8 +51,10 @@ def merge(
         with pinned_settings(own):
             batch, as_staged = read_back(own, storage, staged), True
             if isinstance(write, Merge):
-                places = [storage.spark_path(place) for place in receipt.tombstones]
-                batch = tombstones.without_removed(batch, write, places)
+                places = against(receipt.tombstones, run.window)
+                batch = tombstones.without_removed(
+                    batch, write, [storage.spark_path(place) for place in places]
+                )
                 if receipt.generation > 1 and write.when_missing == "keep":
                     batch, as_staged = _that_win(batch, write, staged, own, storage), False
             if as_staged:
@@ -65,13 +67,19 @@ def merge(
             )
             own.conf.set("spark.databricks.delta.write.txnVersion", str(receipt.generation))
             own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
-            own.sql(statement(write, staged.handle, _named(storage)))
+            again = receipt.generation > 1
+            own.sql(statement(write, staged.handle, _named(storage), again=again))
     except Exception as error:
         raise connector_failure(error, run) from error
 
 
-def statement(write: Merge | InsertNew, stage: DeltaStage, target: str) -> str:
-    """The MERGE statement, from the view of the batch into the target."""
+def statement(
+    write: Merge | InsertNew, stage: DeltaStage, target: str, *, again: bool = False
+) -> str:
+    """The MERGE statement, from the view of the batch into the target.
+
+    `again` says that the window was published before.
+    """
     columns = [quoted(name) for name in stage.fit.columns]
     nulls = write.null_keys == "allow"
     stays = f"NOT s.{DELETED}" if DELETED in stage.schema.fieldNames() else "true"
@@ -82,7 +90,7 @@ def statement(write: Merge | InsertNew, stage: DeltaStage, target: str) -> str:
     if isinstance(write, Merge):
         removed = f"s.{DELETED}" if stays != "true" else ""
         schema = _plain(stage.schema)
-        wins = wins_sql(write.sequence, schema, "s", "t", removed, stage.fit.added)
+        wins = wins_sql(write.sequence, schema, "s", "t", removed, stage.fit.added, again=again)
         if removed:
             lines.append(f"WHEN MATCHED AND {removed} AND {wins} THEN DELETE")
         assigned = ", ".join(f"{name} = s.{name}" for name in columns)
@@ -141,7 +149,8 @@ def _that_win(
     removed = f"s.{DELETED}" if DELETED in stage.schema.fieldNames() else ""
     same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
     schema, added = _plain(stage.schema), stage.fit.added
-    loses = f"{same} AND NOT {wins_sql(write.sequence, schema, 's', 't', removed, added)}"
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=True)
+    loses = f"{same} AND NOT {wins}"
     stored = _stored(session, storage)
     return batch.alias("s").join(stored.alias("t"), F.expr(loses), "left_anti")
 

@@ -140,7 +140,7 @@ def write(
         partition_by=partition_by,
         files=files,
         schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
-        tombstones=tombstones.folder_of(attempt) if deletes else "",
+        tombstones=tombstones.folder_of(folder) if deletes else "",
     )
     staged = Staged(
         location=folder,

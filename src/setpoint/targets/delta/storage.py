@@ -116,6 +116,14 @@ class Storage:
         except OSError as error:
             raise self._unreachable(error) from error
 
+    def put(self, path: str, content: bytes) -> None:
+        """Write a small file, or write it again."""
+        try:
+            with self._filesystem().open_output_stream(path) as stream:
+                stream.write(content)
+        except OSError as error:
+            raise self._unreachable(error) from error
+
     def drop(self, folder: str) -> None:
         """Remove a folder and all below it; fine when it is not there."""
         if self.is_local:

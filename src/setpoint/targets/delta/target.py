@@ -206,7 +206,7 @@ class DeltaTarget:
         from setpoint.targets.delta import merge
 
         kept = merge.contradictions(session, snapshot, self._storage, run, staged)
-        merge.merge(session, snapshot, self._storage, run, receipt, staged)
+        merge.merge(session, self._storage, run, receipt, staged)
         if not kept:
             return ()
         return (f"{kept:,} rows have a key that is stored with other content; the stored are kept",)
@@ -236,21 +236,34 @@ class DeltaTarget:
                 next="Please report this with the output of: setpoint show",
             )
         self._storage.drop(location)
-        self._drop_tombstones(location.rsplit("/", 1)[-1], snapshot)
-
-    def _drop_tombstones(self, attempt: str, snapshot: Snapshot | None) -> None:
-        """Forget the removed keys of an attempt, unless a receipt in the log names them."""
-        place = tombstones.folder_of(attempt)
+        place = tombstones.folder_of(location)
         if place not in self._tombstones(snapshot, None):
             self._storage.drop(place)
 
     def _tombstones(self, snapshot: Snapshot | None, staged: Staged | None) -> tuple[str, ...]:
         """What a receipt names: the tombstones of the receipts in the log, and the stage's."""
-        known = snapshot.tombstones(self._pipeline.name) if snapshot else ()
+        if snapshot is None:
+            known: set[str] = set()
+        else:
+            known = {*snapshot.tombstones(self._pipeline.name), *self._landed_tombstones()}
         new = staged.handle.tombstones if staged else ""
-        return (*known, new) if new else known
+        return tuple(sorted({*known, new} if new else known))
+
+    def _landed_tombstones(self) -> set[str]:
+        """The folders that are marked as landed; the log may have forgotten their receipts."""
+        mark = tombstones.mark_of(self._pipeline.name)
+        found = (file.path.rpartition("/") for file in self._storage.files(tombstones.FOLDER))
+        return {folder for folder, _, name in found if name == mark}
+
+    def _mark_tombstones(self, places: Sequence[str]) -> None:
+        mark = tombstones.mark_of(self._pipeline.name)
+        for place in sorted(set(places) - self._landed_tombstones()):
+            self._storage.put(f"{place}/{mark}", b"")
 
     def tidy_stage(self, staged: Staged) -> None:
+        if isinstance(self._pipeline.write, Merge):
+            snapshot = self._snapshot()
+            self._mark_tombstones(snapshot.tombstones(self._pipeline.name) if snapshot else ())
         # What was staged for the connector was copied by it; anything else is live now.
         if not staged.handle.files or staged.files is None:
             self.drop_stage(staged.location)

@@ -65,8 +65,14 @@ class Changes:
         run: Run,
         staged: Staged,
         folder: str,
+        *,
+        again: bool,
     ) -> None:
-        """`open_session` gives one that knows the catalog; `folder` is where rows are rewritten."""
+        """`open_session` gives one that knows the catalog; `folder` is where rows are rewritten.
+
+        `again` says that the window was published before.
+        """
+        self._again = again
         self._open_session, self._version, self._run = open_session, version, run
         self._staged, self._folder = staged, folder
         self._stage: IcebergStage = staged.handle
@@ -118,7 +124,7 @@ class Changes:
         deleted = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
         stays = ~F.col(DELETED) if deleted else F.lit(True)
         same = same_key_sql(merge.keys, "s", "t", nulls=merge.null_keys == "allow")
-        wins = wins_sql(merge.sequence, self._row, "s", "t", deleted)
+        wins = wins_sql(merge.sequence, self._row, "s", "t", deleted, again=self._again)
         stored = self._stored()
         looked = (
             batch.alias("s")

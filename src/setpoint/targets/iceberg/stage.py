@@ -115,7 +115,7 @@ def write(
             files=files,
             schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
             fields=fields,
-            tombstones=tombstones.folder_of(attempt) if deletes else "",
+            tombstones=tombstones.folder_of(location) if deletes else "",
         ),
         deletes=deletes,
         quarantined=checks.quarantined(),

@@ -199,7 +199,8 @@ class IcebergTarget:
             version = self._version()
             refuse_if_fenced(self._pipeline, version, run.window, expected, staged)
             try:
-                change = self._change(session, version, run, staged)
+                again = receipt.generation > 1
+                change = self._change(session, version, run, staged, again=again)
                 transaction, receipt = self._prepare(version, run, receipt, staged, change)
                 commit.send(run, transaction)
             except (commit.TableMoved, changes.Moved):
@@ -245,7 +246,7 @@ class IcebergTarget:
                 next="Please report this with the output of: setpoint show",
             )
         storage.drop(location)
-        place = tombstones.folder_of(location.rsplit("/", 1)[-1])
+        place = tombstones.folder_of(location)
         if version is None or place not in version.tombstones(self._pipeline.name):
             storage.drop(place)
 
@@ -275,6 +276,8 @@ class IcebergTarget:
         version: Version | None,
         run: Run,
         staged: Staged | None,
+        *,
+        again: bool,
     ) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""
         from setpoint.spark.failures import explain
@@ -284,10 +287,10 @@ class IcebergTarget:
             return Change()
         if version is None:
             return Change(add=staged.handle.files)
-        places = version.tombstones(self._pipeline.name)
+        places = tombstones.against(version.tombstones(self._pipeline.name), run.window)
         removed = [version.storage.spark_path(place) for place in places]
         folder = f"{staged.location}/kept-{next(self._rewrites)}"
-        changes = Changes(lambda: self._reader(session), version, run, staged, folder)
+        changes = Changes(lambda: self._reader(session), version, run, staged, folder, again=again)
         try:
             return changes.compute(removed if isinstance(run.pipeline.write, Merge) else ())
         except Exception as error:

@@ -75,6 +75,8 @@ def computed(
     files: Files,
     turn: int,
     dead: Sequence[str],
+    *,
+    again: bool,
 ) -> Change:
     """Read what is there, apply the batch, write the units that change beside the old ones."""
     stage: ParquetStage = staged.handle
@@ -83,7 +85,7 @@ def computed(
     notes: tuple[str, ...] = ()
     if isinstance(run.pipeline.write, (Merge, InsertNew)):
         kept, new, notes, changes = _by_key(
-            session, stored, batch, run, stage, dead, f"{folder}-changes"
+            session, stored, batch, run, stage, dead, f"{folder}-changes", again=again
         )
         if changes is None:
             return Change((), notes)
@@ -114,6 +116,8 @@ def _by_key(
     stage: ParquetStage,
     dead: Sequence[str],
     place: str,
+    *,
+    again: bool,
 ) -> tuple[DataFrame | None, DataFrame, tuple[str, ...], DataFrame | None]:
     """What stays of the stored rows, what is new, notes, and all rows that come or go."""
     write = run.pipeline.write
@@ -126,7 +130,9 @@ def _by_key(
         wins = batch if stored is None else _without(batch, stored, same)
     else:
         alive = tombstones.without_removed(batch, write, dead)
-        wins = alive if stored is None else _that_win(alive, stored, same, write, stage)
+        wins = (
+            alive if stored is None else _that_win(alive, stored, same, write, stage, again=again)
+        )
     # Written, not computed twice: the look and the rewrite must see the same rows.
     won = _written(wins, place)
     wins = session.read.schema(wins.schema).option("globPaths", "false").parquet(place)
@@ -157,15 +163,21 @@ def _written(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -> 
 
 
 def _that_win(
-    batch: DataFrame, stored: DataFrame, same: str, write: Merge, stage: ParquetStage
+    batch: DataFrame,
+    stored: DataFrame,
+    same: str,
+    write: Merge,
+    stage: ParquetStage,
+    *,
+    again: bool,
 ) -> DataFrame:
-    """The rows that are greater than every stored row under their key."""
+    """The rows that replace what is stored under their key."""
     schema = _shared(stage)
     removed = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
-    wins = wins_sql(write.sequence, schema, "s", "t", removed)
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, again=again)
     if stage.fit.added.fields:
         # A stored row has nothing in the new columns: with the same sequence it is the older one.
-        wins = f"({wins} OR NOT {wins_sql(write.sequence, schema, 't', 's')})"
+        wins = f"({wins} OR NOT {wins_sql(write.sequence, schema, 't', 's', again=False)})"
     found = _without(batch, stored, f"{same} AND NOT {wins}")
     if not removed:
         return found

@@ -15,6 +15,7 @@ from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
+from setpoint.model.tombstones import against
 from setpoint.model.window import Window
 from setpoint.spark.failures import explain
 from setpoint.targets.parquet import content
@@ -52,19 +53,20 @@ class Publisher:
 
     def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
         """Publish under the lock; what is computed is computed before, and again if need be."""
+        again = receipt.generation > 1
         for turn in range(_TURNS):
             before, change = None, None
             if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
                 # Computed without the lock, and used if nothing has changed once it is held.
                 before = self._look()
                 self._refuse_if_fenced(before, expected, staged)
-                change = self._change(before, staged, turn)
+                change = self._change(before, staged, turn, again=again)
             with self._files.locked(f"{self._root}/{FOLDER}/lock", receipt.attempt):
                 view = self._look()
                 self._refuse_if_fenced(view, expected, staged)
                 if staged is not None:
                     if change is None:
-                        change = self._change(view, staged, turn)
+                        change = self._change(view, staged, turn, again=again)
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, receipt, staged, change)
@@ -75,18 +77,26 @@ class Publisher:
             next="Run again when the table is less busy; it is always safe.",
         )
 
-    def _change(self, view: View | None, staged: Staged, turn: int) -> Change:
+    def _change(self, view: View | None, staged: Staged, turn: int, *, again: bool) -> Change:
         if staged.handle.direct:
             return content.staged_as_read(view, self._run, staged, self._files)
-        stored, dead = None, tuple[str, ...]()
+        stored, dead = None, list[str]()
         try:
             if view is not None:
                 self._session.catalog.refreshTable(self._metastore.name)
                 stored = self._session.table(self._metastore.name)
-                dead = view.tombstones()
+                dead = against(view.tombstones(), self._run.window)
             places = [f"{self._root}/{place}" for place in dead]
             return content.computed(
-                self._session, view, stored, self._run, staged, self._files, turn, places
+                self._session,
+                view,
+                stored,
+                self._run,
+                staged,
+                self._files,
+                turn,
+                places,
+                again=again,
             )
         except SetpointError:
             raise

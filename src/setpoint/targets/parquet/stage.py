@@ -99,7 +99,7 @@ def write(
         only_value=only_value,
         partition_by=partition_by,
         schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
-        tombstones=tombstones.folder_of(attempt) if checks.removes else "",
+        tombstones=tombstones.folder_of(place) if checks.removes else "",
     )
     try:
         observed = spark_stage.write_parquet(

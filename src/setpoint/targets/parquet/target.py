@@ -201,9 +201,8 @@ class ParquetTarget:
                 next="Please report this with the output of: setpoint show",
             )
         self._drop(root, place)
-        attempt = location.rsplit("/", 1)[-1]
-        if tombstones.folder_of(attempt) not in (view.tombstones() if view else ()):
-            self._drop(root, f"{root}/{tombstones.folder_of(attempt)}")
+        if tombstones.folder_of(location) not in (view.tombstones() if view else ()):
+            self._drop(root, f"{root}/{tombstones.folder_of(location)}")
 
     def tidy_stage(self, staged: Staged) -> None:
         """Remove the batch, and contents that were computed in vain."""

@@ -10,7 +10,7 @@ from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.batch import DELETED
 from setpoint.targets.postgres.batch import typed_rows
 from setpoint.targets.postgres.catalog import StoredTable
-from setpoint.targets.postgres.names import TableName, quote
+from setpoint.targets.postgres.names import TableName, literal, quote
 from setpoint.targets.postgres.order import (
     in_bytes,
     key_text,
@@ -20,7 +20,7 @@ from setpoint.targets.postgres.order import (
     sequence,
     wins,
 )
-from setpoint.targets.postgres.receipts import TOMBSTONES
+from setpoint.targets.postgres.receipts import RECEIPTS, TOMBSTONES
 
 if TYPE_CHECKING:
     import psycopg
@@ -38,7 +38,11 @@ class KeyedWrite:
         table: StoredTable,
         stage: PostgresStage,
         write: Merge | InsertNew,
+        *,
+        again: bool,
     ) -> None:
+        """`again` says that the window was published before."""
+        self._again = again
         self._connection = connection
         self._name, self._table, self._stage, self._write = name, table, stage, write
         self._nulls = write.null_keys == "allow"
@@ -64,9 +68,9 @@ class KeyedWrite:
         assert isinstance(write, Merge)
         removes = self._stage.removes
         deleted = f"b.{quote(DELETED)}" if removes else ""
-        late = self._late_sql() if removes else "true"
+        late = self._late_sql(run) if removes else "true"
         stays = f"NOT {deleted} AND {late}" if removes else "true"
-        wins_now = wins(self._stage.fit, write.sequence, "b", "t", deleted)
+        wins_now = wins(self._stage.fit, write.sequence, "b", "t", deleted, again=self._again)
         gone = 0
         if removes:
             gone = self._execute(
@@ -91,7 +95,7 @@ class KeyedWrite:
                 f"WHERE NOT EXISTS (SELECT FROM b WHERE {kept})"
             )
         if removes:
-            self._remember(write, attempt)
+            self._remember(run, write, attempt)
         return fresh - gone
 
     def insert_new(self, run: Run) -> tuple[int, int]:
@@ -128,11 +132,15 @@ class KeyedWrite:
             return ""
         keys = ", ".join(quote(name) for name in write.keys)
         sets = ", ".join(f"{i.quoted} = EXCLUDED.{i.quoted}" for i in self._stage.fit.fields)
-        greater = wins(self._stage.fit, write.sequence, "EXCLUDED", "t")
+        greater = wins(self._stage.fit, write.sequence, "EXCLUDED", "t", again=self._again)
         return f" ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE {greater}"
 
-    def _late_sql(self) -> str:
-        """The condition that no removal at the same or a later point of the sequence is known."""
+    def _late_sql(self, run: Run) -> str:
+        """The condition that no removal at the same or a later point of the sequence is known.
+
+        A window that is published again says anew which keys are removed, so its own removals
+        do not count. An incremental pipeline goes on instead.
+        """
         write = self._write
         assert isinstance(write, Merge)
         fields = [self._stage.fit.field(name) for name in write.sequence]
@@ -141,18 +149,25 @@ class KeyedWrite:
             for n, item in enumerate(fields, 1)
         ]
         newer = later([sequence(item, "b") for item in fields], theirs, "false")
+        corrected = ""
+        if self._again and not run.window.grain.is_incremental:
+            corrected = (
+                f" AND d.attempt NOT IN (SELECT r.attempt FROM {RECEIPTS} r WHERE r.table_id = "
+                f"{self._table.oid} AND r.pipeline = {literal(run.pipeline.name)} "
+                f'AND r."window" = {literal(run.window.id)})'
+            )
         return (
             f"NOT EXISTS (SELECT FROM {TOMBSTONES} d WHERE d.table_id = {self._table.oid} "
-            f"AND d.key = {key_text(write.keys, 'b')} AND NOT {newer})"
+            f"AND d.key = {key_text(write.keys, 'b')} AND NOT {newer}{corrected})"
         )
 
-    def _remember(self, write: Merge, attempt: str) -> None:
+    def _remember(self, run: Run, write: Merge, attempt: str) -> None:
         """Keep the removed keys with their place in the sequence; the latest removal counts."""
         parts = ", ".join(f"b.{quote(name)}::text" for name in write.sequence)
         self._connection.execute(
             f"{self._batch} INSERT INTO {TOMBSTONES} AS d (table_id, key, sequence, attempt) "
             f"SELECT {self._table.oid}, {key_text(write.keys, 'b')}, ARRAY[{parts}], $1 "
-            f"FROM b WHERE b.{quote(DELETED)} AND {self._late_sql()} "
+            f"FROM b WHERE b.{quote(DELETED)} AND {self._late_sql(run)} "
             "ON CONFLICT (table_id, key) DO UPDATE "
             "SET sequence = EXCLUDED.sequence, attempt = EXCLUDED.attempt",
             [attempt],

@@ -250,7 +250,8 @@ class Publishing:
         write = self.pipeline.write
         if not isinstance(write, KEYED) or self.staged is None:
             raise TypeError(f"{write.name} has no key")
-        work = KeyedWrite(connection, self.name, table, stage, write)
+        again = self.receipt.generation > 1
+        work = KeyedWrite(connection, self.name, table, stage, write, again=again)
         work.lock()
         staged = connection.execute(f"SELECT count(*) FROM {stage.source}").fetchone()
         self._refuse_lost_rows(int(staged[0]) if staged else 0, connection, stage)
