@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from setpoint.model.write import Merge
 from setpoint.spark.batch import DELETED
@@ -19,6 +21,8 @@ from setpoint.spark.ordering import later_sql, same_key_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_PLACE = "__setpoint_place"
 
 
 def write(batch: DataFrame, merge: Merge, path: str) -> None:
@@ -32,10 +36,7 @@ def without_removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> Dat
     """The batch without rows that are not later than the removal of their key."""
     if not paths:
         return batch
-    session = batch.sparkSession
-    kinds = {field.name: field for field in batch.schema.fields}
-    schema = type(batch.schema)([kinds[name] for name in (*merge.keys, *merge.sequence)])
-    removed = session.read.schema(schema).parquet(*paths)
+    removed = _removed(batch, merge, paths)
     dead = (
         f"{same_key_sql(merge.keys, 's', 'd', nulls=merge.null_keys == 'allow')} "
         f"AND NOT {later_sql(merge.sequence, 's', 'd')}"
@@ -43,3 +44,22 @@ def without_removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> Dat
     if DELETED in batch.columns:
         dead += f" AND NOT s.{quoted(DELETED)}"
     return batch.alias("s").join(removed.alias("d"), F.expr(dead), "left_anti")
+
+
+def with_removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> DataFrame:
+    """The batch with these removals in it, for keys that it says nothing about."""
+    removed = _removed(batch, merge, paths)
+    same = F.expr(same_key_sql(merge.keys, "d", "s", nulls=merge.null_keys == "allow"))
+    unsaid = removed.alias("d").join(batch.alias("s"), same, "left_anti")
+    latest = Over.partitionBy(*(F.col(quoted(name)) for name in merge.keys)).orderBy(
+        *(F.col(quoted(name)).desc() for name in merge.sequence)
+    )
+    unsaid = unsaid.withColumn(_PLACE, F.row_number().over(latest)).where(F.col(_PLACE) == 1)
+    unsaid = unsaid.drop(_PLACE).withColumn(DELETED, F.lit(True))
+    return batch.unionByName(unsaid, allowMissingColumns=True)
+
+
+def _removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> DataFrame:
+    kinds = {field.name: field for field in batch.schema.fields}
+    schema = T.StructType([kinds[name] for name in (*merge.keys, *merge.sequence)])
+    return batch.sparkSession.read.schema(schema).parquet(*paths)

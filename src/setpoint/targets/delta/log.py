@@ -157,6 +157,22 @@ class Snapshot:
         receipts = [receipt for commit in self.commits.values() for receipt in commit.receipts]
         return tombstones.named(receipts, pipeline)
 
+    def unapplied(self, pipeline: str) -> frozenset[str]:
+        """Removed keys that a merge did not know of, because both were committed at once.
+
+        A removal of a key that is not there changes no file, so the connector sees no conflict
+        with a merge that brings an older row of the key. A later merge applies the removal.
+        """
+        known: set[str] = set()
+        pending: set[str] = set()
+        for _, commit in sorted(self.commits.items()):
+            for receipt in commit.receipts:
+                if receipt.pipeline == pipeline:
+                    named = set(receipt.tombstones)
+                    pending = (pending | known) - named
+                    known |= named
+        return frozenset(pending)
+
     def generation(self, pipeline: str, window: str) -> int:
         """How often the window was published; survives the clean-up of the log."""
         if len(self.commits) == self.version + 1:

@@ -6,6 +6,7 @@ between threads that share a session: each merge has a session of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -41,8 +42,12 @@ def merge(
     run: Run,
     receipt: Receipt,
     staged: Staged,
+    unapplied: Collection[str] = (),
 ) -> None:
-    """Merge the staged batch into the table, in one commit with the receipt."""
+    """Merge the staged batch into the table, in one commit with the receipt.
+
+    `unapplied` are removed keys that an earlier merge did not know of: they are removed along.
+    """
     own = own_session(session)
     write = run.pipeline.write
     if not isinstance(write, KEYED):
@@ -55,6 +60,9 @@ def merge(
                 batch = tombstones.without_removed(
                     batch, write, [storage.spark_path(place) for place in places]
                 )
+                if unapplied and DELETED in batch.columns:
+                    missed = [storage.spark_path(place) for place in sorted(unapplied)]
+                    batch = tombstones.with_removed(batch, write, missed)
                 if receipt.generation > 1 and write.when_missing == "keep":
                     batch, as_staged = _that_win(batch, write, staged, own, storage), False
             if as_staged:

@@ -94,6 +94,8 @@ class Slices:
         untouched = (
             not keyed and self._same_files(window, receipt, version, files)
         ) or self._only_neutral(window, version)
+        if keyed and snapshot.unapplied(name) - set(receipt.tombstones):
+            untouched = False  # it may hold a row of a key that was removed at the same time
         return SliceState(generation, receipt, untouched, rows, version)
 
     def _same_files(

@@ -172,13 +172,17 @@ class DeltaTarget:
             chosen = self._mechanism(snapshot)
             if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
                 raise self._changed_meanwhile("features")
+            unapplied = snapshot.unapplied(self._pipeline.name) if snapshot else frozenset[str]()
             if isinstance(run.pipeline.write, Merge):
-                receipt = replace(receipt, tombstones=self._tombstones(snapshot, staged))
+                known = set(self._tombstones(snapshot, staged))
+                if staged is None:
+                    known -= unapplied  # a receipt alone applies nothing
+                receipt = replace(receipt, tombstones=tuple(sorted(known)))
             try:
                 if chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
                 elif isinstance(run.pipeline.write, KEYED) and snapshot and staged:
-                    notes = self._merge(session, snapshot, run, receipt, staged)
+                    notes = self._merge(session, snapshot, run, receipt, staged, unapplied)
                 else:
                     commit.commit_through_connector(session, self._storage, run, receipt, staged)
             except commit.TableMoved:
@@ -188,7 +192,13 @@ class DeltaTarget:
                     # The log took exactly the version after the one we looked at, or nothing.
                     version = snapshot.version + 1 if snapshot else 0
                     return self._counted(run, receipt, staged, version)
-                return replace(self._confirm(run, receipt), notes=notes)
+                published = replace(self._confirm(run, receipt), notes=notes)
+                if staged is not None and self._missed(receipt):
+                    # A removal was committed while we merged: apply it, in a publish of its own.
+                    expected = replace(expected, generation=receipt.generation)
+                    receipt = replace(receipt, generation=receipt.generation + 1)
+                    continue
+                return published
             except (TransientError, PermanentError) as error:
                 if error.code != "SP-T01":
                     raise
@@ -200,13 +210,26 @@ class DeltaTarget:
             next="Run again when the table is less busy; it is always safe.",
         )
 
+    def _missed(self, receipt: Receipt) -> bool:
+        """Whether removed keys are known now that the published receipt does not name."""
+        snapshot = self._snapshot()
+        if snapshot is None or not isinstance(self._pipeline.write, Merge):
+            return False
+        return bool(snapshot.unapplied(self._pipeline.name) - set(receipt.tombstones))
+
     def _merge(
-        self, session: SparkSession, snapshot: Snapshot, run: Run, receipt: Receipt, staged: Staged
+        self,
+        session: SparkSession,
+        snapshot: Snapshot,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged,
+        unapplied: frozenset[str],
     ) -> tuple[str, ...]:
         from setpoint.targets.delta import merge
 
         kept = merge.contradictions(session, snapshot, self._storage, run, staged)
-        merge.merge(session, self._storage, run, receipt, staged)
+        merge.merge(session, self._storage, run, receipt, staged, unapplied)
         if not kept:
             return ()
         return (f"{kept:,} rows have a key that is stored with other content; the stored are kept",)
