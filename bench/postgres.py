@@ -105,7 +105,7 @@ def measure(port: int, rows: int, rounds: int) -> dict[str, Any]:
 
         ways: dict[str, Callable[[], None]] = {"setpoint": through_setpoint, "jdbc": by_jdbc}
         seconds: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(rounds + 2):
+        for number in range(rounds + 3):
             for name, way in ways.items():
                 database.execute("DROP TABLE IF EXISTS orders")
                 database.execute(f"CREATE TABLE orders {TABLE}")
@@ -116,7 +116,7 @@ def measure(port: int, rows: int, rounds: int) -> dict[str, Any]:
                 found = database.execute("SELECT count(*) FROM orders").fetchone()
                 if found != (rows,):
                     raise SystemExit(f"{name} left {found} rows instead of {rows}")
-                if number > 1:  # the first rounds compile
+                if number > 2:  # the first rounds compile
                     seconds[name].append(taken)
     middle = {name: statistics.median(values) for name, values in seconds.items()}
     return {
