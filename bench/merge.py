@@ -54,9 +54,7 @@ def merges(folder: Path, rows: int, changes: int, rounds: int) -> dict[str, Any]
         write = Merge(key="order_id", sequence_by="updated_at")
 
         def by_hand(place: Path) -> None:
-            table = spark._jvm.io.delta.tables.DeltaTable.forPath(
-                spark._jsparkSession, str(place)
-            )
+            table = spark._jvm.io.delta.tables.DeltaTable.forPath(spark._jsparkSession, str(place))
             merge = getattr(table, "as")("t").merge(
                 batch.alias("s")._jdf, "t.order_id = s.order_id"
             )

@@ -430,6 +430,12 @@ def test_a_window_that_is_merged_again_corrects_what_it_said(
         lab.run(job, force=True)
         right = [row(n, "right") for n in range(1, 6)]
         assert cell.read() == [row(0, "later", 2), *right, row(7, "not gone")]
+        held.rows = [row(8, "gone", 5)]
+        lab.run(job, force=True)
+        held.rows = []
+        lab.run(job, force=True)
+        lab.run(cell.job([row(8, "older", 4)], write=write), "2026-04-27")
+        assert row(8, "older", 4) in cell.read(), "its removal was taken back"
 
 
 @pytest.mark.parametrize("kind", KINDS)

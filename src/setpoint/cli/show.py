@@ -12,6 +12,7 @@ from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
 from setpoint.flow.recording import recall_from
 from setpoint.ledger import AttemptRecord, Ledger
+from setpoint.model.mark import Mark
 from setpoint.model.ranges import parse_windows
 from setpoint.model.receipt import SliceState
 from setpoint.model.window import Window
@@ -111,7 +112,8 @@ def _seconds(attempt: AttemptRecord) -> float | None:
 
 def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
     yield output.paint(f"{item['pipeline']}[{item['window']}]", "bold")
-    yield f"  window     {item['start']} to {item['end']}, end excluded"
+    if item["window"] != "incremental":
+        yield f"  window     {item['start']} to {item['end']}, end excluded"
     yield f"  target     {item['target']}"
     receipt = item["receipt"]
     if receipt is None:
@@ -126,6 +128,12 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
         yield f"  commit     version {item['commit_version']} by attempt {receipt['attempt']}"
         yield f"  run key    {receipt['run_key']}"
         yield f"  contents   {receipt['contents']}"
+        if receipt["pattern"]:
+            yield f"  pattern    {receipt['pattern']}"
+        if mark := Mark.of(receipt["high_water_mark"]):
+            yield f"  mark       {mark}"
+        if receipt["tombstones"]:
+            yield f"  removed    keys in {len(receipt['tombstones'])} places below _setpoint"
         for name, pinned in receipt["inputs"].items():
             yield f"  input      {name} at version {pinned.get('version')}"
         for name, value in receipt["parameters"].items():

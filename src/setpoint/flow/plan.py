@@ -170,5 +170,5 @@ def _bounds(
         return f"{cursor[0]} from {again[0]} to before {again[1]}"
     mark = mark_of(run.pipeline, state)
     back = run.pipeline.sources[name].lookback
-    earlier = f", {back} earlier" if back else ""
-    return f"from the mark on ({mark}{earlier})" if mark else "everything: there is no mark yet"
+    earlier = f", looking back {back}" if back else ""
+    return f"from the mark on, {mark}{earlier}" if mark else "true: there is no mark yet"

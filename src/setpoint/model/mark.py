@@ -23,16 +23,21 @@ class Mark:
     values: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: str | None, columns: Sequence[str]) -> Mark | None:
-        """The mark of a receipt; None when there is none, or one of other columns."""
+    def of(cls, text: str | None) -> Mark | None:
+        """The mark of a receipt; None when there is none that can be read."""
         if text is None:
             return None
         try:
             body = json.loads(text)
-            found = cls(tuple(body["columns"]), tuple(body["kinds"]), tuple(body["values"]))
+            return cls(tuple(body["columns"]), tuple(body["kinds"]), tuple(body["values"]))
         except (ValueError, TypeError, KeyError):
             return None
-        return found if found.columns == tuple(columns) else None
+
+    @classmethod
+    def read(cls, text: str | None, columns: Sequence[str]) -> Mark | None:
+        """The mark of a receipt for a cursor; None also when it is one of other columns."""
+        found = cls.of(text)
+        return found if found is not None and found.columns == tuple(columns) else None
 
     def as_text(self) -> str:
         """The mark as a receipt holds it."""

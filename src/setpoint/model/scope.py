@@ -27,7 +27,8 @@ class Scope:
             case DeleteInsert(where) if self.rule is None:
                 return where
             case DeleteInsert(where):
-                return f"({where}) AND {self._slice(window)}"
+                end = "\n)" if "--" in where else ")"  # a comment ends with its line
+                return f"({where}{end} AND {self._slice(window)}"
             case _:
                 return None
 

@@ -38,7 +38,23 @@ def mark_of(pipeline: str) -> str:
     return f"_landed.{pipeline}"
 
 
-def named(receipts: Iterable[Receipt], pipeline: str) -> tuple[str, ...]:
-    """The places that count: those that any receipt of the pipeline names."""
-    ours = (receipt for receipt in receipts if receipt.pipeline == pipeline)
-    return tuple(sorted({place for receipt in ours for place in receipt.tombstones}))
+def named(
+    receipts: Iterable[Receipt], pipeline: str, further: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The places that count: those that any receipt of the pipeline names, and `further` ones.
+
+    The latest receipt of a window has the last word on what that window removed.
+    """
+    places, latest = set(further), dict[str, Receipt]()
+    for receipt in receipts:
+        if receipt.pipeline == pipeline:
+            places |= set(receipt.tombstones)
+            slug = receipt.window.replace(":", "")
+            if slug not in latest or latest[slug].generation < receipt.generation:
+                latest[slug] = receipt
+
+    def counts(place: str) -> bool:
+        word = latest.get(place.split("/")[-2])
+        return word is None or place in word.tombstones
+
+    return tuple(sorted(filter(counts, places)))

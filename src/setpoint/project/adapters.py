@@ -55,9 +55,12 @@ class Adapters:
         """The PostgreSQL server behind a name: of the configuration, or of the environment."""
         from setpoint.targets.postgres.server import server_of, variable_of
 
-        given = self._config.connections.get(connection, f"env:{variable_of(connection)}")
+        given = self._config.connections.get(connection)
+        if given is None:
+            return server_of(connection, os.environ.get(variable_of(connection)))
         if given.startswith("env:"):
-            return server_of(connection, os.environ.get(given.removeprefix("env:")))
+            variable = given.removeprefix("env:")
+            return server_of(connection, os.environ.get(variable), variable)
         return server_of(connection, given)
 
     def storage(self, table: Delta) -> Storage:

@@ -152,10 +152,13 @@ class Snapshot:
                     found[key] = (receipt, commit.version)
         return found
 
-    def tombstones(self, pipeline: str) -> tuple[str, ...]:
-        """The places where a pipeline's removed keys are remembered."""
-        receipts = [receipt for commit in self.commits.values() for receipt in commit.receipts]
-        return tombstones.named(receipts, pipeline)
+    def tombstones(self, pipeline: str, landed: Iterable[str] = ()) -> tuple[str, ...]:
+        """The places where a pipeline's removed keys are remembered.
+
+        `landed` are places that are known to count although the log may have forgotten why.
+        """
+        receipts = (receipt for commit in self.commits.values() for receipt in commit.receipts)
+        return tombstones.named(receipts, pipeline, landed)
 
     def unapplied(self, pipeline: str) -> frozenset[str]:
         """Removed keys that a merge did not know of, because both were committed at once.
@@ -171,7 +174,7 @@ class Snapshot:
                     named = set(receipt.tombstones)
                     pending = (pending | known) - named
                     known |= named
-        return frozenset(pending)
+        return frozenset(pending & set(self.tombstones(pipeline)))
 
     def generation(self, pipeline: str, window: str) -> int:
         """How often the window was published; survives the clean-up of the log."""

@@ -22,6 +22,7 @@ from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED
 from setpoint.spark.contents import quoted
+from setpoint.spark.failures import explain
 from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
 from setpoint.spark.session import own_session
 from setpoint.spark.stage import pinned_settings
@@ -48,37 +49,51 @@ def merge(
 
     `unapplied` are removed keys that an earlier merge did not know of: they are removed along.
     """
-    own = own_session(session)
     write = run.pipeline.write
     if not isinstance(write, KEYED):
         raise TypeError(f"{write.name} does not go by key")
-    try:
-        with pinned_settings(own):
-            batch, as_staged = read_back(own, storage, staged), True
-            if isinstance(write, Merge):
-                places = against(receipt.tombstones, run.window)
-                batch = tombstones.without_removed(
-                    batch, write, [storage.spark_path(place) for place in places]
-                )
-                if unapplied and DELETED in batch.columns:
-                    missed = [storage.spark_path(place) for place in sorted(unapplied)]
-                    batch = tombstones.with_removed(batch, write, missed)
-                if receipt.generation > 1 and write.when_missing == "keep":
-                    batch, as_staged = _that_win(batch, write, staged, own, storage), False
-            if as_staged:
-                # Staged files do not change, so the connector needs no copy of the batch.
-                own.conf.set("spark.databricks.delta.merge.materializeSource", "none")
-            batch.createOrReplaceTempView(_BATCH)
-            own.conf.set(
-                "spark.databricks.delta.write.txnAppId",
-                application_id(receipt.pipeline, receipt.window),
-            )
-            own.conf.set("spark.databricks.delta.write.txnVersion", str(receipt.generation))
-            own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
-            again = receipt.generation > 1
+    own = own_session(session)
+    with pinned_settings(own):
+        try:
+            _prepare(own, storage, run, receipt, staged, unapplied)
+        except Exception as error:
+            raise explain(error, f"preparing the merge of {run.label}") from error
+        again = receipt.generation > 1
+        try:
             own.sql(statement(write, staged.handle, _named(storage), again=again))
-    except Exception as error:
-        raise connector_failure(error, run) from error
+        except Exception as error:
+            raise connector_failure(error, run) from error
+
+
+def _prepare(
+    own: SparkSession,
+    storage: Storage,
+    run: Run,
+    receipt: Receipt,
+    staged: Staged,
+    unapplied: Collection[str],
+) -> None:
+    """Set the batch up as a view, and the receipt and the fence as settings of the session."""
+    write = run.pipeline.write
+    batch, as_staged = read_back(own, storage, staged), True
+    if isinstance(write, Merge):
+        places = against(receipt.tombstones, run.window)
+        batch = tombstones.without_removed(
+            batch, write, [storage.spark_path(place) for place in places]
+        )
+        if unapplied and DELETED in batch.columns:
+            missed = [storage.spark_path(place) for place in sorted(unapplied)]
+            batch = tombstones.with_removed(batch, write, missed)
+        if receipt.generation > 1 and write.when_missing == "keep":
+            batch, as_staged = _that_win(batch, write, staged, own, storage), False
+    if as_staged:
+        # Staged files do not change, so the connector needs no copy of the batch.
+        own.conf.set("spark.databricks.delta.merge.materializeSource", "none")
+    batch.createOrReplaceTempView(_BATCH)
+    application = application_id(receipt.pipeline, receipt.window)
+    own.conf.set("spark.databricks.delta.write.txnAppId", application)
+    own.conf.set("spark.databricks.delta.write.txnVersion", str(receipt.generation))
+    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
 
 
 def statement(

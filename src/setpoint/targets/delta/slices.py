@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from setpoint.errors import RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -37,6 +38,10 @@ class Slices:
         self._snapshot = snapshot
         column = slice_column(pipeline)
         self.rule = _rule(pipeline, column, snapshot) if column else None
+
+    @cached_property
+    def _unapplied(self) -> frozenset[str]:
+        return self._snapshot.unapplied(self._pipeline.name)
 
     def files(self, windows: Sequence[Window]) -> dict[Window, list[DataFile]]:
         """The live files that hold, or may hold, rows of each window."""
@@ -94,8 +99,8 @@ class Slices:
         untouched = (
             not keyed and self._same_files(window, receipt, version, files)
         ) or self._only_neutral(window, version)
-        if keyed and snapshot.unapplied(name) - set(receipt.tombstones):
-            untouched = False  # it may hold a row of a key that was removed at the same time
+        if keyed and self._unapplied:
+            untouched = False  # the table may hold a row of a key that was removed meanwhile
         return SliceState(generation, receipt, untouched, rows, version)
 
     def _same_files(

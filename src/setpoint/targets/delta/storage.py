@@ -124,6 +124,15 @@ class Storage:
         except OSError as error:
             raise self._unreachable(error) from error
 
+    def remove(self, path: str) -> None:
+        """Remove one file; fine when it is not there."""
+        try:
+            self._filesystem().delete_file(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._unreachable(error) from error
+
     def drop(self, folder: str) -> None:
         """Remove a folder and all below it; fine when it is not there."""
         if self.is_local:

@@ -174,10 +174,7 @@ class DeltaTarget:
                 raise self._changed_meanwhile("features")
             unapplied = snapshot.unapplied(self._pipeline.name) if snapshot else frozenset[str]()
             if isinstance(run.pipeline.write, Merge):
-                known = set(self._tombstones(snapshot, staged))
-                if staged is None:
-                    known -= unapplied  # a receipt alone applies nothing
-                receipt = replace(receipt, tombstones=tuple(sorted(known)))
+                receipt = replace(receipt, tombstones=self._tombstones_after(snapshot, run, staged))
             try:
                 if chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
@@ -260,17 +257,24 @@ class DeltaTarget:
             )
         self._storage.drop(location)
         place = tombstones.folder_of(location)
-        if place not in self._tombstones(snapshot, None):
+        if place not in self._tombstones(snapshot):
             self._storage.drop(place)
 
-    def _tombstones(self, snapshot: Snapshot | None, staged: Staged | None) -> tuple[str, ...]:
-        """What a receipt names: the tombstones of the receipts in the log, and the stage's."""
+    def _tombstones(self, snapshot: Snapshot | None) -> tuple[str, ...]:
+        """The places that count now: named by receipts in the log, or marked as landed."""
         if snapshot is None:
-            known: set[str] = set()
-        else:
-            known = {*snapshot.tombstones(self._pipeline.name), *self._landed_tombstones()}
-        new = staged.handle.tombstones if staged else ""
-        return tuple(sorted({*known, new} if new else known))
+            return ()
+        return snapshot.tombstones(self._pipeline.name, self._landed_tombstones())
+
+    def _tombstones_after(
+        self, snapshot: Snapshot | None, run: Run, staged: Staged | None
+    ) -> tuple[str, ...]:
+        """The places that count once a stage is published, or the receipt alone."""
+        known = self._tombstones(snapshot)
+        if staged is None:
+            return known
+        new = staged.handle.tombstones
+        return (*tombstones.against(known, run.window), *([new] if new else []))
 
     def _landed_tombstones(self) -> set[str]:
         """The folders that are marked as landed; the log may have forgotten their receipts."""
@@ -279,9 +283,13 @@ class DeltaTarget:
         return {folder for folder, _, name in found if name == mark}
 
     def _mark_tombstones(self, places: Sequence[str]) -> None:
-        mark = tombstones.mark_of(self._pipeline.name)
-        for place in sorted(set(places) - self._landed_tombstones()):
+        """Mark the places that count, and take the mark from those that no longer do."""
+        mark, marked = tombstones.mark_of(self._pipeline.name), self._landed_tombstones()
+        for place in sorted(set(places) - marked):
             self._storage.put(f"{place}/{mark}", b"")
+        snapshot = self._snapshot()
+        for place in sorted(marked - set(self._tombstones(snapshot))):
+            self._storage.remove(f"{place}/{mark}")
 
     def tidy_stage(self, staged: Staged) -> None:
         if isinstance(self._pipeline.write, Merge):

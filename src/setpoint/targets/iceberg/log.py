@@ -102,7 +102,7 @@ class Version:
         receipts = (r for item in self.chain for r in self.published[item.snapshot_id])
         marks = self.tombstone_marks(pipeline)
         kept = {place for place, mark in marks.items() if self.still_counts(mark)}
-        return tuple(sorted({*tombstones.named(receipts, pipeline), *kept}))
+        return tombstones.named(receipts, pipeline, kept)
 
     def still_counts(self, mark: LastPublish) -> bool:
         """Whether a publish led to what main holds, or may have: false if it was rolled back."""

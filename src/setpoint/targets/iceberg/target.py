@@ -349,8 +349,10 @@ class IcebergTarget:
         found: dict[str, Any] = {}
         if isinstance(run.pipeline.write, Merge):
             known = version.tombstones(self._pipeline.name) if version else ()
-            new = staged.handle.tombstones if staged else ""
-            found["tombstones"] = tuple(sorted({*known, *([new] if new else [])}))
+            if staged is not None:
+                new = staged.handle.tombstones
+                known = (*tombstones.against(known, run.window), *([new] if new else []))
+            found["tombstones"] = known
         if staged is None:
             return found
         if version is None:

@@ -73,14 +73,14 @@ def computed(
     run: Run,
     staged: Staged,
     files: Files,
-    turn: int,
+    number: int,
     dead: Sequence[str],
     *,
     again: bool,
 ) -> Change:
     """Read what is there, apply the batch, write the units that change beside the old ones."""
     stage: ParquetStage = staged.handle
-    folder = f"{stage.root}/{staged.location}/{ROWS}{turn}"
+    folder = f"{stage.root}/{staged.location}/{ROWS}{number}"
     batch = read_back(session, staged)
     notes: tuple[str, ...] = ()
     if isinstance(run.pipeline.write, (Merge, InsertNew)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -46,7 +46,10 @@ class Publisher:
         files: Files,
         metastore: Metastore,
         look: Callable[[], View | None],
+        numbers: Iterator[int],
     ) -> None:
+        """`numbers` name what is computed: an attempt may be published more than once."""
+        self._numbers = numbers
         self._session, self._run = session, run
         self._root, self._files = root, files
         self._metastore, self._look = metastore, look
@@ -60,13 +63,13 @@ class Publisher:
                 # Computed without the lock, and used if nothing has changed once it is held.
                 before = self._look()
                 self._refuse_if_fenced(before, expected, staged)
-                change = self._change(before, staged, turn, again=again)
+                change = self._change(before, staged, again=again)
             with self._files.locked(f"{self._root}/{FOLDER}/lock", receipt.attempt):
                 view = self._look()
                 self._refuse_if_fenced(view, expected, staged)
                 if staged is not None:
                     if change is None:
-                        change = self._change(view, staged, turn, again=again)
+                        change = self._change(view, staged, again=again)
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, receipt, staged, change)
@@ -77,7 +80,7 @@ class Publisher:
             next="Run again when the table is less busy; it is always safe.",
         )
 
-    def _change(self, view: View | None, staged: Staged, turn: int, *, again: bool) -> Change:
+    def _change(self, view: View | None, staged: Staged, *, again: bool) -> Change:
         if staged.handle.direct:
             return content.staged_as_read(view, self._run, staged, self._files)
         stored, dead = None, list[str]()
@@ -94,7 +97,7 @@ class Publisher:
                 self._run,
                 staged,
                 self._files,
-                turn,
+                next(self._numbers),
                 places,
                 again=again,
             )
@@ -107,8 +110,9 @@ class Publisher:
         self, view: View | None, receipt: Receipt, staged: Staged | None, change: Change | None
     ) -> Published:
         named = view.tombstones() if view else ()
-        if staged is not None and staged.deletes:
-            named = (*named, staged.handle.tombstones)
+        if staged is not None:
+            new = [staged.handle.tombstones] if staged.deletes else []
+            named = (*against(named, self._run.window), *new)
         receipt = replace(receipt, tombstones=named)
         metastore, files, run = self._metastore, self._files, self._run
         commit = Commit(metastore, files, view, run, receipt)

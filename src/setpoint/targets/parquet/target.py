@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import (
@@ -46,6 +47,7 @@ class ParquetTarget:
         self._pipeline, self._spec, self._session = pipeline, table, session
         self._known: Metastore | None = None
         self._staging_below: str | None = None
+        self._rewrites = count()
         self._database, self._table = _parts(table.table)
 
     @property
@@ -172,6 +174,7 @@ class ParquetTarget:
             files=self._files(root),
             metastore=self._metastore(),
             look=self._view,
+            numbers=self._rewrites,
         )
         return publisher.publish(receipt, staged, expected)
 

@@ -10,7 +10,7 @@ from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.batch import DELETED
 from setpoint.targets.postgres.batch import typed_rows
 from setpoint.targets.postgres.catalog import StoredTable
-from setpoint.targets.postgres.names import TableName, literal, quote
+from setpoint.targets.postgres.names import TableName, quote
 from setpoint.targets.postgres.order import (
     in_bytes,
     key_text,
@@ -20,7 +20,7 @@ from setpoint.targets.postgres.order import (
     sequence,
     wins,
 )
-from setpoint.targets.postgres.receipts import RECEIPTS, TOMBSTONES
+from setpoint.targets.postgres.receipts import TOMBSTONES
 
 if TYPE_CHECKING:
     import psycopg
@@ -59,16 +59,19 @@ class KeyedWrite:
         """Keep other writers out where no index would; readers are not kept waiting."""
         write = self._write
         complete = isinstance(write, Merge) and write.when_missing == "delete"
-        if isinstance(write, InsertNew) or complete or not self.has_unique:
+        # A removal of a key that is not there locks no row, so an older row could slip past it.
+        if isinstance(write, InsertNew) or complete or self._stage.removes or not self.has_unique:
             self._execute(f"LOCK TABLE {self._name.sql} IN SHARE ROW EXCLUSIVE MODE")
 
-    def merge(self, run: Run, attempt: str) -> int:
+    def merge(self, run: Run) -> int:
         """Bring each key to its latest row; how many rows more the table has now."""
         write = self._write
         assert isinstance(write, Merge)
         removes = self._stage.removes
+        if self._again and not run.window.grain.is_incremental:
+            self._forget_removals(run)
         deleted = f"b.{quote(DELETED)}" if removes else ""
-        late = self._late_sql(run) if removes else "true"
+        late = self._late_sql() if removes else "true"
         stays = f"NOT {deleted} AND {late}" if removes else "true"
         wins_now = wins(self._stage.fit, write.sequence, "b", "t", deleted, again=self._again)
         gone = 0
@@ -95,7 +98,7 @@ class KeyedWrite:
                 f"WHERE NOT EXISTS (SELECT FROM b WHERE {kept})"
             )
         if removes:
-            self._remember(run, write, attempt)
+            self._remember(run, write)
         return fresh - gone
 
     def insert_new(self, run: Run) -> tuple[int, int]:
@@ -135,12 +138,8 @@ class KeyedWrite:
         greater = wins(self._stage.fit, write.sequence, "EXCLUDED", "t", again=self._again)
         return f" ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE {greater}"
 
-    def _late_sql(self, run: Run) -> str:
-        """The condition that no removal at the same or a later point of the sequence is known.
-
-        A window that is published again says anew which keys are removed, so its own removals
-        do not count. An incremental pipeline goes on instead.
-        """
+    def _late_sql(self) -> str:
+        """The condition that no removal at the same or a later point of the sequence is known."""
         write = self._write
         assert isinstance(write, Merge)
         fields = [self._stage.fit.field(name) for name in write.sequence]
@@ -149,28 +148,28 @@ class KeyedWrite:
             for n, item in enumerate(fields, 1)
         ]
         newer = later([sequence(item, "b") for item in fields], theirs, "false")
-        corrected = ""
-        if self._again and not run.window.grain.is_incremental:
-            corrected = (
-                f" AND d.attempt NOT IN (SELECT r.attempt FROM {RECEIPTS} r WHERE r.table_id = "
-                f"{self._table.oid} AND r.pipeline = {literal(run.pipeline.name)} "
-                f'AND r."window" = {literal(run.window.id)})'
-            )
         return (
             f"NOT EXISTS (SELECT FROM {TOMBSTONES} d WHERE d.table_id = {self._table.oid} "
-            f"AND d.key = {key_text(write.keys, 'b')} AND NOT {newer}{corrected})"
+            f"AND d.key = {key_text(write.keys, 'b')} AND NOT {newer})"
         )
 
-    def _remember(self, run: Run, write: Merge, attempt: str) -> None:
-        """Keep the removed keys with their place in the sequence; the latest removal counts."""
+    def _forget_removals(self, run: Run) -> None:
+        """A window that is published again says anew which keys are removed."""
+        self._connection.execute(
+            f'DELETE FROM {TOMBSTONES} WHERE table_id = $1 AND pipeline = $2 AND "window" = $3',
+            [self._table.oid, run.pipeline.name, run.window.id],
+        )
+
+    def _remember(self, run: Run, write: Merge) -> None:
+        """Keep the removed keys with their place in the sequence, for each window its own."""
         parts = ", ".join(f"b.{quote(name)}::text" for name in write.sequence)
         self._connection.execute(
-            f"{self._batch} INSERT INTO {TOMBSTONES} AS d (table_id, key, sequence, attempt) "
-            f"SELECT {self._table.oid}, {key_text(write.keys, 'b')}, ARRAY[{parts}], $1 "
-            f"FROM b WHERE b.{quote(DELETED)} AND {self._late_sql(run)} "
-            "ON CONFLICT (table_id, key) DO UPDATE "
-            "SET sequence = EXCLUDED.sequence, attempt = EXCLUDED.attempt",
-            [attempt],
+            f"{self._batch} INSERT INTO {TOMBSTONES} AS d (table_id, key, sequence, pipeline, "
+            f'"window") SELECT {self._table.oid}, {key_text(write.keys, "b")}, ARRAY[{parts}], '
+            f"$1, $2 FROM b WHERE b.{quote(DELETED)} AND {self._late_sql()} "
+            'ON CONFLICT (table_id, key, pipeline, "window") DO UPDATE '
+            "SET sequence = EXCLUDED.sequence",
+            [run.pipeline.name, run.window.id],
         )
 
     def _execute(self, statement: str) -> int:

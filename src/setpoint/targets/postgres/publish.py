@@ -271,7 +271,7 @@ class Publishing:
                     "kept",
                 )
         else:
-            more = work.merge(self.run, self.staged.attempt)
+            more = work.merge(self.run)
         drifted = left is not None and left != rows
         self._insert(
             connection, table, xid, None, seen=snapshot, table_rows=rows + more, drifted=drifted

@@ -42,8 +42,9 @@ CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
     table_id bigint NOT NULL,
     key text[] NOT NULL,
     sequence text[] NOT NULL,
-    attempt text NOT NULL,
-    PRIMARY KEY (table_id, key)
+    pipeline text NOT NULL,
+    "window" text NOT NULL,
+    PRIMARY KEY (table_id, key, pipeline, "window")
 );
 """
 _LATEST = f"""

@@ -163,8 +163,19 @@ class Server:
         )
 
 
-def server_of(name: str, url: str | None) -> Server:
-    """The server behind a connection's name; one clear error when nothing says where it is."""
+def server_of(name: str, url: str | None, variable: str = "") -> Server:
+    """The server behind a connection's name; one clear error when nothing says where it is.
+
+    `variable` is the environment variable that the configuration names for it.
+    """
+    if not url and variable:
+        raise UsageError(
+            "SP-C03",
+            f"The environment variable {variable} is not set.",
+            why=f"The configuration says that it holds the connection {name}.",
+            state=NOTHING_STARTED,
+            next=f"Set {variable} to postgresql://user:password@host/database.",
+        )
     variable = variable_of(name)
     if not url:
         raise UsageError(
