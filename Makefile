@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock"
 
+# Each has a Spark session of its own: about 2 GB and one core.
+WORKERS ?= 2
+
 # Spark's workers must run the interpreter of the driver.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
@@ -27,7 +30,7 @@ demo: setup ## replay the incident: 430,000 rows by append, 250,000 through setp
 	@$(BIN)/setpoint demo
 
 test: setup ## run every test: unit, contract, spark, stateful, cli
-	@$(BIN)/python -m pytest tests
+	@$(BIN)/python -m pytest tests --numprocesses $(WORKERS) --dist worksteal
 
 check: $(INSTALLED) ## lint, types, layers and unit tests; no JVM, under a minute
 	@$(BIN)/ruff check .
