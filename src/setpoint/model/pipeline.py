@@ -140,6 +140,24 @@ class Pipeline:
         return next((name for name, item in self.sources.items() if item.cursor), None)
 
     @property
+    def slice_column(self) -> str | None:
+        """The column that divides the table into windows, for patterns that go by windows."""
+        if isinstance(self.write, (Overwrite, DeleteInsert)):
+            return self.target.slice_column
+        return None
+
+    def needed_columns(self) -> dict[str, str]:
+        """The columns that the definition asks for, with what each is for."""
+        needed = {name: "a partition column" for name in self.target.partition_by}
+        if column := self.slice_column:
+            needed[column] = "the column that says which window a row belongs to"
+        if isinstance(self.write, KEYED):
+            needed |= {name: "a part of the key" for name in self.write.keys}
+        if isinstance(self.write, Merge):
+            needed |= {name: "a part of sequence_by" for name in self.write.sequence}
+        return needed
+
+    @property
     def newest_counts(self) -> bool:
         """Whether all windows state the same rows, so that the newest window's are the table's."""
         match self.write:

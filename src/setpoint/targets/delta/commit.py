@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, RefusedError, UnknownCommitError
+from setpoint.errors import PermanentError, RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import Receipt, seal
 from setpoint.model.run import Run
@@ -18,6 +18,7 @@ from setpoint.spark.failures import root_cause
 from setpoint.targets.delta.log import Snapshot, application_id
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.refusals import unseen
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties
@@ -191,18 +192,6 @@ def _guarded(run: Run, commit: Callable[[], None]) -> None:
                 next="Unset delta.appendOnly on the table, or write to another table.",
             ) from error
         raise unseen(run, root_cause(error)) from error
-
-
-def unseen(run: Run, cause: str) -> UnknownCommitError:
-    """The commit was sent and its answer was not seen."""
-    return UnknownCommitError(
-        "SP-P02",
-        f"It is not known whether the commit of {run.label} landed: {cause}",
-        why="A lost answer is neither success nor failure.",
-        state="The window holds either its old rows or the new ones, never a mixture.",
-        next="Run the same window again; it is always safe. To settle the record only: "
-        "setpoint recover",
-    )
 
 
 def connector_failure(error: Exception, run: Run) -> Exception:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from setpoint.errors import RefusedError
 from setpoint.model.table import Evolve
 from setpoint.targets.delta.log import Field, Snapshot
+from setpoint.targets.refusals import misfit
 
 _FORBIDDEN_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _UNSTORABLE = re.compile(r"^(void|null|interval.*|calendarinterval)$")
@@ -40,9 +40,9 @@ def fit(
     names = [item["name"] for item in returned]
     for column, what_for in needed.items():
         if column not in names:
-            raise _misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
+            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
     if len(names) == len(partition_by):
-        raise _misfit(label, "all of them are partition columns, and a table needs one that is not")
+        raise misfit(label, "all of them are partition columns, and a table needs one that is not")
     if snapshot is None:
         fields = [_stored(item) for item in returned]
         return Fit(tuple(names), _schema(fields), (), ())
@@ -57,17 +57,17 @@ def _fit_existing(
     missing = [name for name in there if name not in here]
     if missing:
         hint = _case_hint(missing, here)
-        raise _misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
     retyped = [
         f"{name} is {_type_text(here[name]['type'])} but {_type_text(field.kind)} in the target"
         for name, field in there.items()
         if not same_type(here[name]["type"], field.kind)
     ]
     if retyped:
-        raise _misfit(label, "; ".join(retyped))
+        raise misfit(label, "; ".join(retyped))
     added = [name for name in here if name not in there]
     if added and evolve != "add":
-        raise _misfit(
+        raise misfit(
             label,
             f"the target does not have {', '.join(added)}",
             'Return the target\'s columns, or let the publish add them: delta(..., evolve="add").',
@@ -89,12 +89,12 @@ def _refuse_unstorable(
     for item in returned:
         name = item["name"]
         if name.lower() in seen:
-            raise _misfit(
+            raise misfit(
                 label, f"the name {name} occurs twice (case does not count)", code="SP-O05"
             )
         seen.add(name.lower())
         if not name or (_FORBIDDEN_IN_NAMES.search(name) and not any_name):
-            raise _misfit(
+            raise misfit(
                 label,
                 f"the name {name!r} holds a character that the table cannot store",
                 "Rename it (no blank, no newline, none of ,;{}()=), or create the table with "
@@ -102,27 +102,12 @@ def _refuse_unstorable(
                 code="SP-O05",
             )
         if isinstance(item["type"], str) and _UNSTORABLE.match(item["type"]):
-            raise _misfit(
+            raise misfit(
                 label,
                 f"{name} is of type {item['type']}, which the table cannot store",
                 f'Cast it, for example F.lit(None).cast("string").alias("{name}").',
                 code="SP-O05",
             )
-
-
-def _misfit(
-    label: str,
-    what: str,
-    next: str = "Correct the pipeline or the target, then run again.",
-    *,
-    code: str = "SP-O03",
-) -> RefusedError:
-    return RefusedError(
-        code,
-        f"The columns of {label} do not fit its target: {what}.",
-        why="A publish must not change what readers of the other windows see.",
-        next=next,
-    )
 
 
 def _case_hint(missing: list[str], here: dict[str, Any]) -> str:

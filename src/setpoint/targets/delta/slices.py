@@ -11,7 +11,7 @@ from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
-from setpoint.model.write import KEYED, DeleteInsert, Overwrite
+from setpoint.model.write import KEYED
 from setpoint.targets.delta.log import Commit, DataFile, Snapshot, files_digest, open_snapshot
 
 # Operations that change no row: the slice is what it was, though its files may differ.
@@ -36,7 +36,7 @@ class Slices:
     def __init__(self, pipeline: Pipeline, snapshot: Snapshot) -> None:
         self._pipeline = pipeline
         self._snapshot = snapshot
-        column = slice_column(pipeline)
+        column = pipeline.slice_column
         self.rule = _rule(pipeline, column, snapshot) if column else None
 
     @cached_property
@@ -150,13 +150,6 @@ class Slices:
             and receipt.window != window.id
             for receipt in commit.receipts
         )
-
-
-def slice_column(pipeline: Pipeline) -> str | None:
-    """The column that divides the table into windows, for patterns that go by windows."""
-    if isinstance(pipeline.write, (Overwrite, DeleteInsert)):
-        return pipeline.target.slice_column
-    return None
 
 
 def count_rows(files: Iterable[DataFile]) -> int | None:

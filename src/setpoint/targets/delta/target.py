@@ -22,8 +22,9 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.delta.log import Snapshot, files_digest, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.schema import same_type
-from setpoint.targets.delta.slices import Slices, count_rows, slice_column
+from setpoint.targets.delta.slices import Slices, count_rows
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.refusals import holds_live_rows, unseen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,12 +101,12 @@ class DeltaTarget:
         else:
             self._refuse_append_only(snapshot)
         partition_by = self._partition_columns(snapshot)
-        column = slice_column(self._pipeline)
+        column = self._pipeline.slice_column
         fit = schema.fit(
             frame.schema.jsonValue()["fields"],
             snapshot,
             partition_by=partition_by,
-            needed=self._needed_columns(column),
+            needed=self._pipeline.needed_columns(),
             evolve=self._spec.evolve,
             label=run.label,
         )
@@ -200,7 +201,7 @@ class DeltaTarget:
                 if error.code != "SP-T01":
                     raise
                 # The commit was taken; that it cannot be looked at now makes it unseen.
-                raise commit.unseen(run, error.what) from error
+                raise unseen(run, error.what) from error
         raise TransientError(
             "SP-P01",
             f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
@@ -248,13 +249,7 @@ class DeltaTarget:
         snapshot = self._snapshot()
         live = snapshot.files if snapshot else ()
         if any(file.path.startswith(f"{location}/") for file in live):
-            raise PermanentError(
-                "SP-P04",
-                f"The stage {location} holds live files of {self.uri}.",
-                why="Removing it would lose published rows.",
-                state="Nothing was removed.",
-                next="Please report this with the output of: setpoint show",
-            )
+            raise holds_live_rows(location, self.uri)
         self._storage.drop(location)
         place = tombstones.folder_of(location)
         if place not in self._tombstones(snapshot):
@@ -398,19 +393,7 @@ class DeltaTarget:
 
     def _mechanism(self, snapshot: Snapshot | None = None) -> Mechanism:
         pipeline = self._pipeline
-        return choose(snapshot or self._snapshot(), pipeline.write, slice_column(pipeline))
-
-    def _needed_columns(self, slice_column: str | None) -> dict[str, str]:
-        """The columns that the definition asks for, with what each is for."""
-        write = self._pipeline.write
-        needed = {name: "a partition column" for name in self._spec.partition_by}
-        if slice_column is not None:
-            needed[slice_column] = "the column that says which window a row belongs to"
-        if isinstance(write, KEYED):
-            needed |= {name: "a part of the key" for name in write.keys}
-        if isinstance(write, Merge):
-            needed |= {name: "a part of sequence_by" for name in write.sequence}
-        return needed
+        return choose(snapshot or self._snapshot(), pipeline.write, pipeline.slice_column)
 
     def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
         from setpoint.spark.failures import explain

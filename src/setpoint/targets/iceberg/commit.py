@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import TransientError, UnknownCommitError
+from setpoint.errors import TransientError
 from setpoint.model.receipt import ENVELOPE, Receipt, seal
 from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
@@ -19,6 +19,7 @@ from setpoint.targets.iceberg.generations import LastPublish
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.storage import Storage
 from setpoint.targets.iceberg.types import iceberg_type
+from setpoint.targets.refusals import unseen
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -142,18 +143,6 @@ def send(run: Run, transaction: Transaction) -> None:
         if _was_refused(error):
             raise TableMoved(str(error)) from error
         raise unseen(run, root_cause(error)) from error
-
-
-def unseen(run: Run, cause: str) -> UnknownCommitError:
-    """The commit was sent and its answer was not seen."""
-    return UnknownCommitError(
-        "SP-P02",
-        f"It is not known whether the commit of {run.label} landed: {cause}",
-        why="A lost answer is neither success nor failure.",
-        state="The window holds either its old rows or the new ones, never a mixture.",
-        next="Run the same window again; it is always safe. To settle the record only: "
-        "setpoint recover",
-    )
 
 
 def _was_refused(error: Exception) -> bool:

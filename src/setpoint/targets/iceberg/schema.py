@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import RefusedError
 from setpoint.model.table import Evolve
 from setpoint.targets.iceberg.types import (
     Unstorable,
@@ -15,6 +14,7 @@ from setpoint.targets.iceberg.types import (
     same_type,
     spark_type,
 )
+from setpoint.targets.refusals import misfit
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -43,26 +43,22 @@ def fit(
     schema: Schema | None,
     last_id: int,
     *,
-    needed: Sequence[str],
+    needed: Mapping[str, str],
     evolve: Evolve,
     label: str,
 ) -> Fit:
     """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
     _refuse_unstorable(returned, label)
     names = [item["name"] for item in returned]
-    for column in needed:
+    for column, what_for in needed.items():
         if column not in names:
-            raise _misfit(
-                label,
-                f"{column}, which the target or the write pattern names, is not among them "
-                f"({', '.join(names)})",
-            )
+            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
     here = {item["name"]: item for item in returned}
     there = {field.name: field for field in schema.fields} if schema is not None else {}
     _refuse_other(here, there, label)
     added = [name for name in here if name not in there] if schema is not None else []
     if added and evolve != "add":
-        raise _misfit(
+        raise misfit(
             label,
             f"the target does not have {', '.join(added)}",
             'Return the target\'s columns, or let the publish add them with evolve="add".',
@@ -102,7 +98,7 @@ def _refuse_other(here: dict[str, Any], there: dict[str, Any], label: str) -> No
         lower = {name.lower(): name for name in here}
         alike = [lower[name.lower()] for name in missing if name.lower() in lower]
         hint = f" (spelled {', '.join(alike)})" if alike else ""
-        raise _misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
     retyped = [
         f"{name} is {_text(here[name]['type'])} but {_text(spark_type(field.field_type))} in the "
         "target"
@@ -110,7 +106,7 @@ def _refuse_other(here: dict[str, Any], there: dict[str, Any], label: str) -> No
         if not same_type(here[name]["type"], spark_type(field.field_type))
     ]
     if retyped:
-        raise _misfit(label, "; ".join(retyped))
+        raise misfit(label, "; ".join(retyped))
 
 
 def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
@@ -119,32 +115,17 @@ def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
         name = item["name"]
         if name.lower() in seen:
             what = f"the name {name} occurs twice (case does not count)"
-            raise _misfit(label, what, code="SP-O05")
+            raise misfit(label, what, code="SP-O05")
         seen.add(name.lower())
         try:
             iceberg_type(item["type"])
         except Unstorable as error:
-            raise _misfit(
+            raise misfit(
                 label,
                 f"{name} is of type {error}, which the table cannot store",
                 f'Cast it, for example F.col("{name}").cast("string").',
                 code="SP-O05",
             ) from error
-
-
-def _misfit(
-    label: str,
-    what: str,
-    next: str = "Correct the pipeline or the target, then run again.",
-    *,
-    code: str = "SP-O03",
-) -> RefusedError:
-    return RefusedError(
-        code,
-        f"The columns of {label} do not fit its target: {what}.",
-        why="A publish must not change what readers of the other windows see.",
-        next=next,
-    )
 
 
 def _text(kind: Any) -> str:

@@ -12,7 +12,7 @@ from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
-from setpoint.model.write import DeleteInsert, Overwrite, Replace
+from setpoint.model.write import Overwrite, Replace
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.ranges import Values, values_of
 from setpoint.targets.iceberg.types import KINDS
@@ -44,7 +44,7 @@ class Slices:
     @property
     def rule(self) -> SliceRule | None:
         """How windows are found in the table; None when the target names no column for them."""
-        column = slice_column(self._pipeline)
+        column = self._pipeline.slice_column
         return rule_of(self._pipeline, column, self._version) if column is not None else None
 
     def files(
@@ -139,13 +139,6 @@ class Slices:
         if files is None or files.shared or self._version.delete_files:
             return None
         return sum(file.record_count for file in files.inside)
-
-
-def slice_column(pipeline: Pipeline) -> str | None:
-    """The column that divides the table into windows, for patterns that go by windows."""
-    if isinstance(pipeline.write, (Overwrite, DeleteInsert)):
-        return pipeline.target.slice_column
-    return None
 
 
 def rule_of(pipeline: Pipeline, column: str, version: Version) -> SliceRule:

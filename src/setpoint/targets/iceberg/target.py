@@ -23,8 +23,9 @@ from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
 from setpoint.targets.iceberg.log import Version, files_digest, number, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
-from setpoint.targets.iceberg.slices import Slices, rule_of, slice_column
+from setpoint.targets.iceberg.slices import Slices, rule_of
 from setpoint.targets.iceberg.storage import FOLDER, Storage
+from setpoint.targets.refusals import holds_live_rows, unseen
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -133,12 +134,12 @@ class IcebergTarget:
             fields,
             version.schema if version else None,
             version.table.metadata.last_column_id if version else 0,
-            needed=self._needed_columns(),
+            needed=self._pipeline.needed_columns(),
             evolve=self._spec.evolve,
             label=run.label,
         )
         check_columns(audits, frame.schema, run.label)
-        column = slice_column(self._pipeline)
+        column = self._pipeline.slice_column
         kind = frame.schema[column].dataType.typeName() if column else ""
         if version is not None:
             layout, storage = self._layout(version), version.storage
@@ -211,7 +212,7 @@ class IcebergTarget:
                 if error.code != "SP-T01":
                     raise
                 # The commit was taken; that it cannot be looked at now makes it unseen.
-                raise commit.unseen(run, error.what) from error
+                raise unseen(run, error.what) from error
         raise TransientError(
             "SP-P01",
             f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
@@ -238,13 +239,7 @@ class IcebergTarget:
         if storage is None:
             return
         if version is not None and self._is_live(version, location):
-            raise PermanentError(
-                "SP-P04",
-                f"The stage {location} holds live files of {self.uri}.",
-                why="Removing it would lose published rows.",
-                state="Nothing was removed.",
-                next="Please report this with the output of: setpoint show",
-            )
+            raise holds_live_rows(location, self.uri)
         storage.drop(location)
         place = tombstones.folder_of(location)
         if version is None or place not in version.tombstones(self._pipeline.name):
@@ -447,20 +442,8 @@ class IcebergTarget:
         except Exception as error:
             raise explain(error, "keeping the removed keys") from error
 
-    def _needed_columns(self) -> list[str]:
-        write = self._pipeline.write
-        needed = [*self._spec.partition_by]
-        column = slice_column(self._pipeline)
-        if column is not None:
-            needed.append(column)
-        if isinstance(write, KEYED):
-            needed += write.keys
-        if isinstance(write, Merge):
-            needed += write.sequence
-        return list(dict.fromkeys(needed))
-
     def _rule(self, version: Version | None, returned_kind: str) -> SliceRule | None:
-        column = slice_column(self._pipeline)
+        column = self._pipeline.slice_column
         if column is None:
             return None
         if version is not None:

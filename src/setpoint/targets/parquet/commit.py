@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError, UnknownCommitError
+from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model.fingerprint import digest
 from setpoint.model.receipt import Receipt
 from setpoint.model.run import Run
@@ -20,6 +20,7 @@ from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, 
 from setpoint.targets.parquet.metastore import Metastore, Partition
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, units_digest
+from setpoint.targets.refusals import unseen
 
 if TYPE_CHECKING:
     from setpoint.targets.parquet.content import Content
@@ -225,15 +226,3 @@ class Commit:
                 names = [file.name for file in self._files.listed(place)]
                 for name in newest_name(names)[2:]:
                     self._files.drop(f"{place}/{name}")
-
-
-def unseen(run: Run, cause: str) -> UnknownCommitError:
-    """The call was sent and its answer was not seen."""
-    return UnknownCommitError(
-        "SP-P02",
-        f"It is not known whether the publish of {run.label} landed: {cause}",
-        why="A lost answer is neither success nor failure.",
-        state="The window holds either its old rows or the new ones, never a mixture.",
-        next="Run the same window again; it is always safe. To settle the record only: "
-        "setpoint recover",
-    )

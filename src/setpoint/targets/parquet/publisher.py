@@ -19,13 +19,14 @@ from setpoint.model.tombstones import against
 from setpoint.model.window import Window
 from setpoint.spark.failures import explain
 from setpoint.targets.parquet import content
-from setpoint.targets.parquet.commit import Commit, unseen
+from setpoint.targets.parquet.commit import Commit
 from setpoint.targets.parquet.content import Change
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import FOLDER, View
+from setpoint.targets.refusals import unseen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

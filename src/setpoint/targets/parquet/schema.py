@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
 from setpoint.model.table import Evolve
+from setpoint.targets.refusals import misfit
 
 # Hive has no such type; Spark would hide the table's columns from every other engine.
 _UNSTORABLE = (
@@ -62,9 +62,9 @@ def fit(
     names = returned.fieldNames()
     for column, what_for in needed.items():
         if column not in names:
-            raise _misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
+            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
     if len(names) == len(partition_by):
-        raise _misfit(label, "all of them are partition columns, and a table needs one that is not")
+        raise misfit(label, "all of them are partition columns, and a table needs one that is not")
     if table_schema is None:
         _refuse_unstorable(returned.fields, label)
         _refuse_partitions(returned, partition_by, label)
@@ -88,7 +88,7 @@ def _fit_existing(
         lower = {name.lower(): name for name in here}
         alike = [lower[name.lower()] for name in missing if name.lower() in lower]
         hint = f" (spelled {', '.join(alike)})" if alike else ""
-        raise _misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
     retyped = [
         f"{field.name} is {here[field.name].dataType.simpleString()} but "
         f"{field.dataType.simpleString()} in the target"
@@ -96,10 +96,10 @@ def _fit_existing(
         if not _same(here[field.name].dataType, field.dataType)
     ]
     if retyped:
-        raise _misfit(label, "; ".join(retyped))
+        raise misfit(label, "; ".join(retyped))
     added = [field for field in returned.fields if field.name not in there.fieldNames()]
     if added and evolve != "add":
-        raise _misfit(
+        raise misfit(
             label,
             f"the target does not have {', '.join(field.name for field in added)}",
             "Return the target's columns, or let the publish add them: "
@@ -120,7 +120,7 @@ def _refuse_twice(returned: T.StructType, label: str) -> None:
     seen: set[str] = set()
     for name in returned.fieldNames():
         if name.lower() in seen:
-            raise _misfit(
+            raise misfit(
                 label, f"the name {name} occurs twice (case does not count)", code="SP-O05"
             )
         seen.add(name.lower())
@@ -129,17 +129,17 @@ def _refuse_twice(returned: T.StructType, label: str) -> None:
 def _refuse_unstorable(fields: Sequence[T.StructField], label: str) -> None:
     for field in fields:
         if not field.name.strip():
-            raise _misfit(label, "a column has no name", "Give it a name.", code="SP-O05")
+            raise misfit(label, "a column has no name", "Give it a name.", code="SP-O05")
         for kind, inner in _parts(field.dataType):
             if isinstance(kind, _UNSTORABLE) or kind.typeName() == "time":
-                raise _misfit(
+                raise misfit(
                     label,
                     f"{field.name} is of type {kind.simpleString()}, which Hive cannot store",
                     f'Cast it, for example F.col("{field.name}").cast("string").',
                     code="SP-O05",
                 )
             if inner and not _PLAIN_NAME.fullmatch(inner):
-                raise _misfit(
+                raise misfit(
                     label,
                     f"{field.name} holds the member {inner!r}, a name that Hive cannot store",
                     "Rename the member: letters, digits and '_' only.",
@@ -151,7 +151,7 @@ def _refuse_partitions(returned: T.StructType, partition_by: Sequence[str], labe
     for name in partition_by:
         kind = returned[name].dataType
         if not isinstance(kind, _PARTITION_TYPES):
-            raise _misfit(
+            raise misfit(
                 label,
                 f"{name} is of type {kind.simpleString()} and a partition column",
                 "A metastore keeps partition values as text: use a date, a text or a whole "
@@ -195,18 +195,3 @@ def loose(kind: T.DataType) -> T.DataType:
 
 def _same(one: T.DataType, other: T.DataType) -> bool:
     return loose(one) == loose(other)
-
-
-def _misfit(
-    label: str,
-    what: str,
-    next: str = "Correct the pipeline or the target, then run again.",
-    *,
-    code: str = "SP-O03",
-) -> RefusedError:
-    return RefusedError(
-        code,
-        f"The columns of {label} do not fit its target: {what}.",
-        why="A publish must not change what readers of the other windows see.",
-        next=next,
-    )

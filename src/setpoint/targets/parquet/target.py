@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import (
     NOTHING_STARTED,
-    PermanentError,
     RefusedError,
     TransientError,
     UsageError,
@@ -24,12 +23,13 @@ from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule
 from setpoint.model.table import Parquet
 from setpoint.model.window import Window
-from setpoint.model.write import KEYED, Merge, Overwrite, Replace
+from setpoint.model.write import Merge, Overwrite, Replace
 from setpoint.targets.parquet import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.storage import Files, files_at
-from setpoint.targets.parquet.view import RUNS, Unit, View, slice_column, table_id
+from setpoint.targets.parquet.view import RUNS, Unit, View, table_id
+from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,7 +113,7 @@ class ParquetTarget:
             frame.schema,
             view.info.schema if view else None,
             partition_by=partition_by,
-            needed=self._needed_columns(),
+            needed=self._pipeline.needed_columns(),
             evolve=self._spec.evolve,
             label=run.label,
         )
@@ -196,13 +196,7 @@ class ParquetTarget:
         root = self._root(view)
         place = f"{root}/{location}"
         if view and any(f"{unit.location}/".startswith(f"{place}/") for unit in view.units):
-            raise PermanentError(
-                "SP-P04",
-                f"The stage {location} holds live rows of {self.uri}.",
-                why="Removing it would lose published rows.",
-                state="Nothing was removed.",
-                next="Please report this with the output of: setpoint show",
-            )
+            raise holds_live_rows(location, self.uri)
         self._drop(root, place)
         if tombstones.folder_of(location) not in (view.tombstones() if view else ()):
             self._drop(root, f"{root}/{tombstones.folder_of(location)}")
@@ -271,27 +265,15 @@ class ParquetTarget:
         """Whether what is staged becomes visible as it is."""
         write = self._pipeline.write
         if isinstance(write, Overwrite):
-            return slice_column(self._pipeline) in self._spec.partition_by
+            return self._pipeline.slice_column in self._spec.partition_by
         return isinstance(write, Replace)
 
     def _scope(self, frame: DataFrame) -> Scope:
-        column, pipeline = slice_column(self._pipeline), self._pipeline
+        column, pipeline = self._pipeline.slice_column, self._pipeline
         if column is None:
             return Scope(pipeline.write)
         kind = frame.schema[column].dataType.typeName()
         return Scope(pipeline.write, SliceRule.of(column, kind, pipeline.every, pipeline.timezone))
-
-    def _needed_columns(self) -> dict[str, str]:
-        """The columns that the definition asks for, with what each is for."""
-        write = self._pipeline.write
-        needed = {name: "a partition column" for name in self._spec.partition_by}
-        if column := slice_column(self._pipeline):
-            needed[column] = "the column that says which window a row belongs to"
-        if isinstance(write, KEYED):
-            needed |= {name: "a part of the key" for name in write.keys}
-        if isinstance(write, Merge):
-            needed |= {name: "a part of sequence_by" for name in write.sequence}
-        return needed
 
     def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
         from setpoint.spark.failures import explain

@@ -19,7 +19,7 @@ from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule, typed
 from setpoint.model.window import Window
-from setpoint.model.write import DeleteInsert, Overwrite, Replace
+from setpoint.model.write import Replace
 from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
 from setpoint.targets.parquet.metastore import Spec, TableInfo
 from setpoint.targets.parquet.storage import Files
@@ -132,7 +132,7 @@ class View:
     @cached_property
     def rule(self) -> SliceRule | None:
         """How windows are found in the table, for patterns that go by windows."""
-        column = slice_column(self._pipeline)
+        column = self._pipeline.slice_column
         if column is None:
             return None
         kinds = {f["name"]: f["type"] for f in json.loads(self.info.schema)["fields"]}
@@ -269,10 +269,3 @@ class View:
 
 def units_digest(units: Iterable[Unit]) -> str:
     return digest(*sorted(unit.name for unit in units))
-
-
-def slice_column(pipeline: Pipeline) -> str | None:
-    """The column that divides the table into windows, for patterns that go by windows."""
-    if isinstance(pipeline.write, (Overwrite, DeleteInsert)):
-        return pipeline.target.slice_column
-    return None

@@ -23,7 +23,7 @@ from setpoint.targets.postgres.catalog import StoredTable, describe, server_vers
 from setpoint.targets.postgres.names import TableName, quote
 from setpoint.targets.postgres.receipts import Landed
 from setpoint.targets.postgres.server import Server
-from setpoint.targets.postgres.slices import Slices, condition_of, rule_of, slice_column
+from setpoint.targets.postgres.slices import Slices, condition_of, rule_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -189,7 +189,7 @@ class Publishing:
                 columns.append(f"PRIMARY KEY ({keys})")
             elif server_version(connection) >= 15:
                 columns.append(f"UNIQUE NULLS NOT DISTINCT ({keys})")
-        column = slice_column(self.pipeline)
+        column = self.pipeline.slice_column
         if column is not None:
             more = f"; CREATE INDEX ON {self.name.sql} ({quote(column)})"
         return f"CREATE TABLE {self.name.sql} ({', '.join(columns)}){more}"

@@ -33,15 +33,9 @@ _LOW = 0xFFFFFFFF
 Writers = Mapping[int, int]
 
 
-def slice_column(pipeline: Pipeline) -> str | None:
-    """The column of the window's slice, for the patterns that replace slices."""
-    slices = isinstance(pipeline.write, (Overwrite, DeleteInsert))
-    return pipeline.target.slice_column if slices else None
-
-
 def rule_of(pipeline: Pipeline, table: StoredTable, name: TableName) -> SliceRule | None:
     """The rule of the slices in an existing table."""
-    column = slice_column(pipeline)
+    column = pipeline.slice_column
     if column is None:
         return None
     stored = table.column(column)

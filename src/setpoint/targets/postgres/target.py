@@ -17,13 +17,13 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.support import MATRIX
 from setpoint.model.table import Postgres
 from setpoint.model.window import Window
-from setpoint.model.write import KEYED, DeleteInsert, Merge
+from setpoint.model.write import DeleteInsert
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe, server_version
 from setpoint.targets.postgres.names import OURS, literal, parse_name
 from setpoint.targets.postgres.publish import Publishing, table_id_of
 from setpoint.targets.postgres.server import Server
-from setpoint.targets.postgres.slices import Slices, rule_of, slice_column
+from setpoint.targets.postgres.slices import Slices, rule_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -108,7 +108,7 @@ class PostgresTarget:
             fit = schema.fit(
                 frame.schema,
                 table,
-                needed=self._needed_columns(),
+                needed=self._pipeline.needed_columns(),
                 evolve=self._spec.evolve,
                 label=run.label,
             )
@@ -213,19 +213,8 @@ class PostgresTarget:
         table = describe(connection, self._name)
         return table if table is not None and receipts.exists(connection) else None
 
-    def _needed_columns(self) -> list[tuple[str, str]]:
-        write, column = self._pipeline.write, slice_column(self._pipeline)
-        needed = []
-        if column is not None:
-            needed.append((column, "the column that says which window a row belongs to"))
-        if isinstance(write, KEYED):
-            needed += [(name, "a part of the key") for name in write.keys]
-        if isinstance(write, Merge):
-            needed += [(name, "a part of sequence_by") for name in write.sequence]
-        return needed
-
     def _rule(self, table: StoredTable | None, frame: DataFrame) -> SliceRule | None:
-        column, pipeline = slice_column(self._pipeline), self._pipeline
+        column, pipeline = self._pipeline.slice_column, self._pipeline
         if column is None:
             return None
         if table is not None:
