@@ -428,6 +428,37 @@ def test_every_type_arrives_as_it_was(lab: Any, db: Database) -> None:
     assert lab.run(job, force=True).only_receipt
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "column"),
+    [
+        ("date", DAY, "date"),
+        ("string", "2026-04-25", "varchar(10)"),
+        ("int", 20260425, "bigint"),
+        ("string collate UTF8_LCASE", "2026-04-25", "text"),
+    ],
+)
+def test_the_column_of_the_window_arrives_in_every_type(
+    kind: str, value: Any, column: str, lab: Any, db: Database
+) -> None:
+    """A value that the window prescribes is published, audited and read back like any other."""
+    db.all(f"CREATE TABLE out (note text, d {column}, id int)")
+    seen: list[Any] = []
+
+    def kept(staged: Any) -> bool:
+        seen.extend(tuple(row) for row in staged.collect())
+        return True
+
+    rows = [("a\tb", value, 1), ("\r\n\\N", value, 2), (None, value, 3), ("", value, 4)]
+    schema, audits = f"note string, d {kind}, id int", [unique("d", "id"), kept]
+    lab.run(lab.job(rows, schema, target=BY_DAY, audits=audits))
+    assert db.rows() == sorted(rows, key=repr)
+    assert sorted(seen, key=repr) == sorted(rows, key=repr)
+    job = lab.job([*rows, rows[0]], schema, target=BY_DAY, audits=audits)
+    with pytest.raises(RefusedError, match=r"unique\(d, id\) failed on 1 of 5"):
+        lab.run(job, force=True)
+    assert db.rows() == sorted(rows, key=repr)
+
+
 def test_an_existing_table_keeps_its_types_constraints_and_defaults(lab: Any, db: Database) -> None:
     """Texts become uuid, jsonb, enum and varchar; what PostgreSQL fills in is left to it."""
     db.all("CREATE TYPE mood AS ENUM ('good', 'bad')")
@@ -710,7 +741,7 @@ def test_rows_of_a_task_that_lost_are_never_published(lab: Any, db: Database) ->
     run = Run(job, window, {}, {}, job.code, job.definition())
     with lab.world().engine.pinned(lab.spark):
         staged = bound.target.stage(job(window), run, "a1", [])
-    db.all("INSERT INTO setpoint.stage_a1 VALUES (99, 9.9, '2026-04-25')")
+    db.all("INSERT INTO setpoint.stage_a1 (id, amount) VALUES (99, 9.9)")
     state = bound.target.inspect([window])[window]
     publish(bound.target, lab.spark, run, staged, (), state, "2026-04-26T00:00:00+00:00")
     assert db.rows() == sorted(A)

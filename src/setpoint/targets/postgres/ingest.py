@@ -32,6 +32,9 @@ def ingesting(url: str, copy: str, masks: int, keys: int) -> Callable[[Batches],
     most_rows, most_tasks = _HASHES_PER_TASK, _TASKS_WITH_HASHES
 
     def ingest(batches: Batches) -> Batches:
+        import sys
+        from zipimport import zipimporter
+
         import numpy as np
         import psycopg
         import pyarrow as pa
@@ -72,6 +75,11 @@ def ingesting(url: str, copy: str, masks: int, keys: int) -> Callable[[Batches],
                         for number, arrays in enumerate(seen):
                             arrays.append(batch.column(2 + masks + number).to_numpy())
             connection.commit()
+        # At the start of a task Spark has every finder read its archive again: pyspark's own, a
+        # tenth of a second of processor time. Without its finders the next task starts at once.
+        for path, finder in list(sys.path_importer_cache.items()):
+            if isinstance(finder, zipimporter):
+                del sys.path_importer_cache[path]
         proofs: list[bytes | None] = []
         for parts in seen:
             values = np.sort(np.concatenate(parts)) if proving and parts else None

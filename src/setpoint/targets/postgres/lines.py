@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import add
+from operator import add, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -72,7 +72,12 @@ def _value(item: Field, kind: T.DataType) -> Column:
 
         joined = F.array_join(F.transform(column, element), ",", "NULL")
         return _escaped(F.concat(F.lit("{"), joined, F.lit("}")), _ESCAPES)
-    if isinstance(kind, (T.StringType, T.BinaryType)):
+    if isinstance(kind, T.StringType):
+        # Most texts need no escapes, and to look is cheaper than to replace.
+        text = _text(column, kind)
+        special = reduce(or_, (text.contains(found) for found, _ in _ESCAPES))
+        return F.when(special, _escaped(text, _ESCAPES)).otherwise(text)
+    if isinstance(kind, T.BinaryType):
         return _escaped(_text(column, kind), _ESCAPES)
     return _text(column, kind)
 

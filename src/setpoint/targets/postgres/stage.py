@@ -35,7 +35,7 @@ from setpoint.targets.postgres import lines
 from setpoint.targets.postgres.ingest import INGESTED, ingesting, proven_unique, reading
 from setpoint.targets.postgres.names import OURS, TableName, literal, quote
 from setpoint.targets.postgres.receipts import ensure_schema
-from setpoint.targets.postgres.schema import Fit
+from setpoint.targets.postgres.schema import Field, Fit
 from setpoint.targets.postgres.server import Server
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ _PASSING = re.compile(
 
 @dataclass(frozen=True)
 class PostgresStage:
-    """The PostgreSQL side of a stage: its table, and the transactions whose rows count."""
+    """The PostgreSQL side of a stage: its table, and the transactions whose rows count.
+
+    `only_value` is what all rows have in the column of the window, if the window says so: that
+    column is checked while the rows are staged, and not stored.
+    """
 
     table: TableName
     xids: tuple[int, ...]
@@ -62,6 +66,7 @@ class PostgresStage:
     scope: Scope
     schema: T.StructType
     removes: bool
+    only_value: str | None = None
     distinct: frozenset[tuple[str, ...]] = field(default=frozenset())
 
     @property
@@ -70,13 +75,28 @@ class PostgresStage:
         return f"s.xmin = ANY ('{{{','.join(str(xid & 0xFFFFFFFF) for xid in self.xids)}}}'::xid[])"
 
     @property
+    def stored(self) -> tuple[Field, ...]:
+        """The fields that the table has a column for."""
+        return tuple(item for item in self.fit.fields if item != self._constant)
+
+    @property
     def source(self) -> str:
-        return f"{self.table.sql} AS s WHERE {self.counted}"
+        """The rows that count, as `s`, with all their columns."""
+        table, column = self.table.sql, self._constant
+        if column is not None:
+            value = f"CAST({literal(self.only_value or '')} AS {column.mapped.cast})"
+            table = f"(SELECT t.ctid, t.xmin, t.*, {value} AS {column.quoted} FROM {table} AS t)"
+        return f"{table} AS s WHERE {self.counted}"
 
     @property
     def kept(self) -> str:
         """The staged rows that readers will see: what the audits are about."""
         return f"{self.source} AND NOT s.{quote(DELETED)}" if self.removes else self.source
+
+    @property
+    def _constant(self) -> Field | None:
+        rule = self.scope.rule
+        return self.fit.field(rule.column) if rule and self.only_value is not None else None
 
 
 def location(attempt: str) -> str:
@@ -121,7 +141,8 @@ def write(
     condition = scope.condition(run.window)
     counts = _counts(frame, run, fit, condition, audits, schema, removes)
     keys = _key_sets(write, audits)
-    stage = PostgresStage(table_at(location(attempt)), (), fit, scope, schema, removes)
+    only_value = _only_value(scope, run, schema)
+    stage = PostgresStage(table_at(location(attempt)), (), fit, scope, schema, removes, only_value)
     _create(server, stage, run, attempt, uri)
     try:
         stage, observed = _ingest(frame, counts, stage, keys, server, run)
@@ -134,6 +155,17 @@ def write(
         _forget(server, stage)
         raise
     return _staged(stage, observed, audits, attempt)
+
+
+def _only_value(scope: Scope, run: Run, schema: T.StructType) -> str | None:
+    """The value of the window's column, where the condition of the write lets no other pass."""
+    rule = scope.rule
+    if rule is None or scope.condition(run.window) is None or len(schema) == 1:
+        return None
+    kind = schema[rule.column].dataType
+    if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
+        return None  # other spellings would be equal
+    return rule.only_value(run.window)
 
 
 def _counts(
@@ -168,7 +200,7 @@ def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
 
 
 def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: str) -> None:
-    columns = [f"{item.quoted} {item.mapped.cast}" for item in stage.fit.fields]
+    columns = [f"{item.quoted} {item.mapped.cast}" for item in stage.stored]
     columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
     with server.session(f"making the stage of {run.label}") as connection:
         ensure_schema(connection)
@@ -197,14 +229,15 @@ def _ingest(
 ) -> tuple[PostgresStage, spark_stage.Observed]:
     flags = [DELETED] if stage.removes else []
     masks = lines.masks(list(counts.values()))
-    outgoing = [lines.line(stage.fit.fields, stage.schema, flags), row_hash(frame.schema), *masks]
+    outgoing = [lines.line(stage.stored, stage.schema, flags), row_hash(frame.schema), *masks]
     outgoing += [row_hash(T.StructType([stage.schema[name] for name in key])) for key in keys]
     named = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
-    columns = ", ".join(quote(name) for name in (*stage.fit.names, *flags))
+    columns = ", ".join([item.quoted for item in stage.stored] + [quote(flag) for flag in flags])
     copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
     ingest = ingesting(server.url, copy, len(masks), len(keys))
     try:
-        reports = frame.select(*named).mapInArrow(ingest, INGESTED).collect()
+        # As rows the hashes would be pickled, which takes longer than to sort them.
+        reports = frame.select(*named).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
     except Exception as error:
         raise _explained(error, run, server) from error
     rows = sum(report["rows"] for report in reports)
