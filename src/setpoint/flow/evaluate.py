@@ -10,6 +10,8 @@ from typing import Any
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model.run import Run
 
+_OURS = "__setpoint_"
+
 
 def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
     """The frame that the pipeline's function returns for the window."""
@@ -30,6 +32,14 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
             f"{run.pipeline.name} returned {type(frame).__name__}, not a DataFrame.",
             why="What a pipeline returns is what its window will hold.",
             next="Return a DataFrame; an empty one leaves an empty slice.",
+        )
+    ours = [name for name in frame.columns if name.lower().startswith(_OURS)]
+    if ours:
+        raise RefusedError(
+            "SP-O05",
+            f"{run.pipeline.name} returned a column named {ours[0]}.",
+            why=f"Names that start with {_OURS} are setpoint's own while rows are staged.",
+            next="Rename the column.",
         )
     return frame
 

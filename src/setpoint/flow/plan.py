@@ -126,9 +126,13 @@ def stale_parts(
 
 
 def mark_of(pipeline: Pipeline, state: SliceState) -> Mark | None:
-    """The high-water mark that the target's latest receipt holds."""
+    """The high-water mark that the target's latest receipt holds.
+
+    If somebody else changed the table, rows below the mark may be gone: then there is none,
+    and everything is read again, which does no harm to a write that goes by key.
+    """
     name = pipeline.cursor_source
-    if name is None or state.receipt is None:
+    if name is None or state.receipt is None or not state.untouched:
         return None
     return Mark.read(state.receipt.high_water_mark, pipeline.sources[name].cursor)
 

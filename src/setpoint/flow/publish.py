@@ -57,6 +57,7 @@ def publish(
         keep_files = _same_contents(run, state, staged)
         receipt = _receipt(run, staged, state, keep_files, published_at)
         receipt = _with_mark(run, receipt, state, mark, again)
+        staged = replace(staged, corrects=again or _corrects(run, state, staged))
         try:
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)
         except Fenced as fenced:
@@ -115,6 +116,17 @@ def _same_contents(run: Run, state: SliceState, staged: Staged) -> bool:
     )
 
 
+def _corrects(run: Run, state: SliceState, staged: Staged) -> bool:
+    """Whether the rows correct what the window said before, and not merely repeat it.
+
+    They also correct what somebody else made of them.
+    """
+    if run.window.grain.is_incremental or not state.published:
+        return False
+    receipt = state.receipt
+    return receipt is None or not state.untouched or receipt.contents != staged.contents
+
+
 def _receipt(
     run: Run, staged: Staged, state: SliceState, keep_files: bool, published_at: str
 ) -> Receipt:
@@ -145,6 +157,9 @@ def _with_mark(
 ) -> Receipt:
     """The receipt with its high-water mark, which never goes back."""
     before = state.receipt
+    if again and (before is None or not state.untouched):
+        # A range alone is not all there is: the next run must not take it for that.
+        return replace(receipt, run_key="", inputs={}, high_water_mark=None)
     if again and before is not None:
         return replace(
             receipt,

@@ -24,7 +24,7 @@ from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
 from setpoint.flow.plan import Bound, is_superseded, mark_of, plan, steps_of
-from setpoint.flow.publish import Verdict, publish
+from setpoint.flow.publish import Verdict, publish, refuse_if_failed
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording, attempt_record, recall_from
 from setpoint.flow.steps import Plan
@@ -201,6 +201,7 @@ class Attempt:
         self._recording.audits(self._results)
 
     def _publish(self, session: Any) -> None:
+        refuse_if_failed(self._run, self._results)
         self._put_aside()
         self._sent = True
         self._verdict = publish(

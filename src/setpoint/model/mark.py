@@ -62,10 +62,12 @@ class Mark:
 
 
 def later_of(one: Mark | None, other: Mark | None) -> Mark | None:
-    """The mark that lies further on; a mark never goes back."""
+    """The mark that lies further on; the first if they cannot be compared."""
     if one is None or other is None:
         return one or other
-    return one if one.is_later_than(other) else other
+    if (one.columns, one.kinds) != (other.columns, other.kinds):
+        return one
+    return other if other.is_later_than(one) else one
 
 
 def _value(kind: str, text: str) -> Any:

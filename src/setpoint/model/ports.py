@@ -22,7 +22,8 @@ class Staged:
 
     `rows` counts what is to be published, after duplicates were resolved; `deletes` how many of
     them remove a key; `quarantined` the rows with a null in the key that were put aside.
-    `notes` say in words what was decided on the way.
+    `notes` say in words what was decided on the way. `corrects` is set before a publish whose
+    rows are to replace what their window said before.
     """
 
     location: str
@@ -36,6 +37,7 @@ class Staged:
     deletes: int = 0
     quarantined: int = 0
     notes: tuple[str, ...] = ()
+    corrects: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ class Receipt:
     names the files itself). `stage` is the folder of those files, `replaced` the one whose
     files the publish removed. `pattern` names the write pattern with its settings (empty for
     receipts of a time when there was only one), `tombstones` the places where removed keys are
-    remembered. `effects` is the outbox: what is still to be sent for this run.
+    remembered, `looked_at` the version of the table on which the publish was decided. `effects`
+    is the outbox: what is still to be sent for this run.
     """
 
     pipeline: str
@@ -42,6 +43,7 @@ class Receipt:
     high_water_mark: str | None = None
     pattern: str = ""
     tombstones: Sequence[str] = ()
+    looked_at: int | None = None
     effects: Sequence[Mapping[str, Any]] = ()
     version: int = VERSION
 

@@ -6,6 +6,7 @@ the files to replace and writes the predicate that a person reads in the table's
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -139,14 +140,19 @@ def typed(kind: str, text: str | None) -> Any:
         case "date":
             return date.fromisoformat(text)
         case "timestamp":
-            moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+            moment = datetime.fromisoformat(_padded(text.replace("Z", "+00:00")))
             return moment.replace(tzinfo=moment.tzinfo or timezone.utc).astimezone(timezone.utc)
         case "timestamp_ntz":
-            return datetime.fromisoformat(text)
+            return datetime.fromisoformat(_padded(text))
         case "integer" | "long":
             return int(text)
         case _:
             return text
+
+
+def _padded(text: str) -> str:
+    """A time with six digits of a fraction: Spark cuts zeros, Python 3.10 needs them."""
+    return re.sub(r"\.(\d{1,6})(?!\d)", lambda found: f".{found[1]:0<6}", text, count=1)
 
 
 def _unfit(column: str, kind: str, every: Grain, because: str) -> DefinitionError:

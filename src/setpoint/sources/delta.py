@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _PLAIN_READERS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 
 
+_ROUNDED = {"timestamp": timedelta(milliseconds=1), "date": timedelta(0)}
+
+
 class DeltaSource:
     """The source port for Delta Lake."""
 
@@ -106,13 +109,16 @@ class DeltaSource:
         """The files that can hold rows at the mark or after it, or without a cursor at all."""
         column, lookback = self._source.cursor[0], self._source.lookback
         kind = after.kinds[0] if after is not None else ""
-        if after is None or again is not None or kind not in ("date", "timestamp"):
+        field = snapshot.field(column)
+        same = field is not None and field.kind == kind
+        if after is None or again is not None or not same or kind not in ("date", "timestamp"):
             return snapshot.files
-        low = typed(kind, after.values[0])
-        if isinstance(lookback, timedelta):
-            low -= lookback
-        # The log keeps times to the millisecond, cut off.
-        low -= timedelta(milliseconds=1) if kind == "timestamp" else timedelta(days=1)
+        back = lookback if isinstance(lookback, timedelta) else timedelta(days=lookback or 0)
+        try:
+            # The log keeps times to the millisecond, cut off.
+            low = typed(kind, after.values[0]) - back - _ROUNDED[kind]
+        except OverflowError:
+            return snapshot.files
         return [file for file in snapshot.files if not _ends_before(file, column, low)]
 
     def _plainly(

@@ -46,6 +46,8 @@ class Incoming:
         self._observation = Observation()
         null_key = any_null(write.keys)
         null_sequence = any_null(write.sequence) if isinstance(write, Merge) else F.lit(False)
+        if write.null_keys == "quarantine":
+            null_sequence = null_sequence & ~null_key
         observed = given.observe(
             self._observation,
             F.count(F.lit(1)).alias("rows"),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from setpoint.errors import RefusedError
 from setpoint.model.audit import Audit, rides_along
@@ -13,6 +14,7 @@ from setpoint.model.run import Run
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
 from setpoint.spark.audits import sample, violation
 from setpoint.spark.batch import DELETED, TIED, Batch
+from setpoint.spark.contents import quoted
 from setpoint.spark.stage import Observed, is_not_true, is_null
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Checks:
 
     `frame` holds the rows as the write pattern takes them: of a keyed write, one per key.
     `required` are the columns that must not be null, `answered` the positions of row-level
-    audits that somebody else answers.
+    audits that somebody else answers, `partition_by` the columns whose values name folders.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Checks:
         condition: str | None,
         required: Sequence[str],
         answered: Collection[int] = (),
+        partition_by: Sequence[str] = (),
     ) -> None:
         write = run.pipeline.write
         self._run, self._condition, self._required = run, condition, tuple(required)
@@ -47,16 +50,15 @@ class Checks:
             refuse_unless_condition(given, write.where, run)
         if isinstance(write, Merge) and write.delete_when is not None:
             refuse_unless_condition(given, write.delete_when, run)
+        self._named = [
+            name for name in partition_by if isinstance(given.schema[name].dataType, T.StringType)
+        ]
         self.batch = Batch(given, write, run) if isinstance(write, KEYED) else None
         self.frame = self.batch.frame if self.batch else given
         self.removes = DELETED in self.frame.columns
         self._stays = ~F.col(DELETED) if self.removes else F.lit(True)
         self.counts = self._counts(given)
         self.only_counted = [TIED] if self.batch else []
-
-    def also(self, name: str, unfit: Column) -> None:
-        """Count one more kind of unfit rows, among those that stay."""
-        self.counts[name] = unfit & self._stays
 
     def refuse(self, observed: Observed) -> None:
         """Refuse rows that were counted as unfit while they were staged."""
@@ -69,6 +71,9 @@ class Checks:
         for name in self._required:
             if count := observed.counts[f"null {name}"]:
                 raise required(self._run, name, count, observed.rows)
+        for name in self._named:
+            if count := observed.counts[f"nameless {name}"]:
+                raise nameless(self._run, name, count, observed.rows)
 
     def violations(self, observed: Observed) -> dict[int, int]:
         """The violations of the row-level audits that were counted, by position."""
@@ -87,6 +92,9 @@ class Checks:
         if self._condition is not None:
             counts[OUTSIDE] = is_not_true(self._condition)
         counts |= {f"null {name}": is_null(name) & self._stays for name in self._required}
+        counts |= {
+            f"nameless {name}": (F.col(quoted(name)) == "") & self._stays for name in self._named
+        }
         counts |= {
             f"audit {n}": violation(self.row_level[n], given.schema) & self._stays
             for n in self._counted
@@ -140,4 +148,17 @@ def required(run: Run, name: str, count: int, rows: int) -> RefusedError:
         "but the target says NOT NULL.",
         state="The target is unchanged; the stage was dropped.",
         next="Correct the pipeline, then run again.",
+    )
+
+
+def nameless(run: Run, name: str, count: int, rows: int) -> RefusedError:
+    """Empty texts in a partition column, which cannot be told from null."""
+    return RefusedError(
+        "SP-O05",
+        f"The partition column {name} is an empty text in {count:,} of {rows:,} rows of "
+        f"{run.label}.",
+        why="The table has one name for an empty text and for null there, so it would come back "
+        "as null.",
+        state="The target is unchanged; the stage was dropped.",
+        next="Write another text, or null.",
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LOW_BITS = 0xFFFFFFFF
 _MASK_WIDTH = 60
-_TEXT_OPTIONS = {
+TEXT_OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -65,7 +65,7 @@ def _null_mask(columns: list[Column]) -> Column:
 
 def _hashable(column: Column, kind: T.DataType) -> Column:
     if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
-        return F.to_json(F.struct(_ordered(column, kind).alias("v")), _TEXT_OPTIONS)
+        return F.to_json(F.struct(_ordered(column, kind).alias("v")), TEXT_OPTIONS)
     if isinstance(kind, T.VariantType):
         return F.to_json(column)
     if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":

@@ -53,8 +53,9 @@ def _from(source: Source, after: Mark | None, kinds: Sequence[str]) -> str:
         return _compare(source.cursor, after, ">")
     mark = _literal(after.values[0], kinds[0])
     if isinstance(back, timedelta):
-        seconds = back // timedelta(seconds=1)
-        return f"{first} >= {mark} - INTERVAL '{seconds}' SECOND"
+        seconds, rest = divmod(back, timedelta(seconds=1))
+        micros = rest // timedelta(microseconds=1)
+        return f"{first} >= {mark} - INTERVAL '{seconds}.{micros:06d}' SECOND"
     return f"{first} >= {mark} - {back}"
 
 
@@ -92,7 +93,9 @@ def _range(frame: DataFrame, column: str, kind: str, again: tuple[str, str]) -> 
     start, end = (_literal(text, kind) for text in again)
     try:
         # Evaluated here, so that a bound that is no value of the column is told as such.
-        frame.sparkSession.sql(f"SELECT {start}, {end}").collect()
+        found = frame.sparkSession.sql(f"SELECT {start}, {end}").collect()[0]
+        if None in tuple(found):
+            raise ValueError(f"it is no value of type {kind}")
         return frame.where(f"{quoted(column)} >= {start} AND {quoted(column)} < {end}")
     except Exception as error:
         raise UsageError(
@@ -143,4 +146,15 @@ def _kinds(frame: DataFrame, source: Source, label: str) -> tuple[str, ...]:
             f"of type {fields[source.cursor[0]]}.",
             next="Give the lookback as a number, or use a timestamp as the cursor.",
         )
+    if isinstance(source.lookback, int) and not _counts_in_numbers(fields[source.cursor[0]]):
+        raise RefusedError(
+            "SP-R02",
+            f"lookback={source.lookback} needs whole numbers or dates, but {source.cursor[0]} of "
+            f"{label} is of type {fields[source.cursor[0]]}.",
+            next="Give the lookback as a timedelta for a timestamp; a string has none.",
+        )
     return tuple(fields[name] for name in source.cursor)
+
+
+def _counts_in_numbers(kind: str) -> bool:
+    return kind in ("date", "tinyint", "smallint", "int", "bigint") or kind.startswith("decimal")

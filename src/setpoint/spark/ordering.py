@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from pyspark.sql import types as T
 
-from setpoint.spark.contents import quoted
+from setpoint.spark.contents import TEXT_OPTIONS, quoted
 
 
 def order_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
@@ -74,13 +74,18 @@ def _greater(sequence: Sequence[str], new: str, old: str, tie: str) -> str:
 
 def _hashable(name: str, kind: T.DataType) -> str:
     if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
-        options = "map('ignoreNullFields', 'false')"
+        options = ", ".join(f"'{key}', {_text(value)}" for key, value in TEXT_OPTIONS.items())
+        options = f"map({options})"
         return f"to_json(named_struct('v', {_ordered(name, kind, 0)}), {options})"
     if isinstance(kind, T.VariantType):
         return f"to_json({name})"
     if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
         return f"collate({name}, 'UTF8_BINARY')"
     return name
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "\\'") + "'"
 
 
 def _ordered(name: str, kind: T.DataType, depth: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.fieldId.write.enabled": "false",
 }
+
+_LOCK = threading.Lock()
+_PINNED: dict[int, tuple[int, Mapping[str, str | None]]] = {}
 
 
 @dataclass(frozen=True)
@@ -111,16 +115,32 @@ def is_null(column: str) -> Column:
 
 @contextmanager
 def pinned_settings(session: SparkSession) -> Iterator[None]:
-    """Run a block under the settings that rows and files depend on, then put the old ones back."""
-    before = {name: session.conf.get(name, None) for name in _SETTINGS}
+    """Run a block under the settings that rows and files depend on, then put the old ones back.
+
+    Threads that share a session are in it together: the last one out puts them back.
+    """
+    with _LOCK:
+        users, before = _PINNED.get(id(session), (0, {}))
+        if not users:
+            before = {name: session.conf.get(name, None) for name in _SETTINGS}
+            for name, value in _SETTINGS.items():
+                if before[name] != value:
+                    session.conf.set(name, value)
+        _PINNED[id(session)] = (users + 1, before)
     try:
-        for name, value in _SETTINGS.items():
-            if before[name] != value:
-                session.conf.set(name, value)
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                session.conf.unset(name)
-            elif old != _SETTINGS[name]:
-                session.conf.set(name, old)
+        with _LOCK:
+            users, before = _PINNED.pop(id(session))
+            if users > 1:
+                _PINNED[id(session)] = (users - 1, before)
+            else:
+                _put_back(session, before)
+
+
+def _put_back(session: SparkSession, before: Mapping[str, str | None]) -> None:
+    for name, old in before.items():
+        if old is None:
+            session.conf.unset(name)
+        elif old != _SETTINGS[name]:
+            session.conf.set(name, old)

@@ -100,6 +100,7 @@ def commit_through_connector(
     run: Run,
     receipt: Receipt,
     staged: Staged | None,
+    fence: tuple[str, int],
 ) -> None:
     """Rewrite the slice with the connector, for tables that a metadata-only commit cannot serve.
 
@@ -113,14 +114,15 @@ def commit_through_connector(
             frame = read_back(session, storage, staged)
         writer = (
             frame.write.format("delta")
-            .option("txnAppId", application_id(receipt.pipeline, receipt.window))
-            .option("txnVersion", str(receipt.generation))
+            .option("txnAppId", fence[0])
+            .option("txnVersion", str(fence[1]))
             .option("userMetadata", seal([receipt]))
         )
         if staged is None:
             writer = writer.mode("append")
         else:
-            writer = writer.mode("overwrite")
+            # What the user's session says about overwriting must not count.
+            writer = writer.mode("overwrite").option("partitionOverwriteMode", "static")
             condition = staged.handle.scope.condition(run.window)
             if condition is not None:
                 writer = writer.option("replaceWhere", condition)

@@ -152,6 +152,17 @@ class Snapshot:
                     found[key] = (receipt, commit.version)
         return found
 
+    def fence(self, receipt: Receipt, newest_counts: bool) -> tuple[str, int]:
+        """The transaction that only one of two commits can have: its name and its number.
+
+        Where all windows state the same rows, they share it: a commit that another window
+        precedes is refused, or skipped, by the connector.
+        """
+        if not newest_counts:
+            return application_id(receipt.pipeline, receipt.window), receipt.generation
+        name = application_id(receipt.pipeline, "*")
+        return name, (self.table.transaction_version(name) or 0) + 1
+
     def tombstones(self, pipeline: str, landed: Iterable[str] = ()) -> tuple[str, ...]:
         """The places where a pipeline's removed keys are remembered.
 
@@ -182,7 +193,9 @@ class Snapshot:
             # Nothing was cleaned up: the receipts tell, without a look-up for each window.
             newest = self.receipts.get((pipeline, window))
             return newest[0].generation if newest else 0
-        return self.table.transaction_version(application_id(pipeline, window)) or 0
+        # Windows that state the same rows share a number.
+        names = (application_id(pipeline, window), application_id(pipeline, "*"))
+        return max(self.table.transaction_version(name) or 0 for name in names)
 
 
 def application_id(pipeline: str, window: str) -> str:

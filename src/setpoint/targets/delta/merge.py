@@ -27,7 +27,6 @@ from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
 from setpoint.spark.session import own_session
 from setpoint.spark.stage import pinned_settings
 from setpoint.targets.delta.commit import connector_failure
-from setpoint.targets.delta.log import Snapshot, application_id
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
 
@@ -43,6 +42,7 @@ def merge(
     run: Run,
     receipt: Receipt,
     staged: Staged,
+    fence: tuple[str, int],
     unapplied: Collection[str] = (),
 ) -> None:
     """Merge the staged batch into the table, in one commit with the receipt.
@@ -56,11 +56,14 @@ def merge(
     with pinned_settings(own):
         try:
             _prepare(own, storage, run, receipt, staged, unapplied)
+            own.conf.set("spark.databricks.delta.write.txnAppId", fence[0])
+            own.conf.set("spark.databricks.delta.write.txnVersion", str(fence[1]))
+            own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
         except Exception as error:
             raise explain(error, f"preparing the merge of {run.label}") from error
-        again = receipt.generation > 1
+        text = statement(write, staged.handle, _named(storage), again=staged.corrects)
         try:
-            own.sql(statement(write, staged.handle, _named(storage), again=again))
+            own.sql(text)
         except Exception as error:
             raise connector_failure(error, run) from error
 
@@ -73,7 +76,7 @@ def _prepare(
     staged: Staged,
     unapplied: Collection[str],
 ) -> None:
-    """Set the batch up as a view, and the receipt and the fence as settings of the session."""
+    """Set the batch up as a view of the session."""
     write = run.pipeline.write
     batch, as_staged = read_back(own, storage, staged), True
     if isinstance(write, Merge):
@@ -90,10 +93,6 @@ def _prepare(
         # Staged files do not change, so the connector needs no copy of the batch.
         own.conf.set("spark.databricks.delta.merge.materializeSource", "none")
     batch.createOrReplaceTempView(_BATCH)
-    application = application_id(receipt.pipeline, receipt.window)
-    own.conf.set("spark.databricks.delta.write.txnAppId", application)
-    own.conf.set("spark.databricks.delta.write.txnVersion", str(receipt.generation))
-    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
 
 
 def statement(
@@ -101,7 +100,7 @@ def statement(
 ) -> str:
     """The MERGE statement, from the view of the batch into the target.
 
-    `again` says that the window was published before.
+    `again` says that the rows correct what their window said before.
     """
     columns = [quoted(name) for name in stage.fit.columns]
     nulls = write.null_keys == "allow"
@@ -128,21 +127,27 @@ def statement(
 
 
 def contradictions(
-    session: SparkSession, snapshot: Snapshot, storage: Storage, run: Run, staged: Staged
+    session: SparkSession,
+    version: int,
+    storage: Storage,
+    run: Run,
+    staged: Staged,
+    *,
+    refuse: bool,
 ) -> int:
-    """How many events are stored with other content; refused unless the pattern keeps them."""
+    """How many events a version of the table holds with other content."""
     write, stage = run.pipeline.write, staged.handle
     if not isinstance(write, InsertNew) or not staged.rows:
         return 0
     batch = read_back(session, storage, staged)
-    stored = _stored(session, storage, snapshot.version)
+    stored = _stored(session, storage, version)
     condition = (
         f"{same_key_sql(write.keys, 's', 't', nulls=write.null_keys == 'allow')} "
         f"AND {order_sql(batch.schema, 's')} <> {order_sql(batch.schema, 't', stage.fit.added)}"
     )
     pairs = batch.alias("s").join(stored.alias("t"), F.expr(condition))
     try:
-        if write.conflicts == "keep":
+        if not refuse:
             return pairs.count()
         found = sample(pairs.select("s.*"))
         if not found:
@@ -172,7 +177,7 @@ def _that_win(
     removed = f"s.{DELETED}" if DELETED in stage.schema.fieldNames() else ""
     same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
     schema, added = _plain(stage.schema), stage.fit.added
-    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=True)
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=staged.corrects)
     loses = f"{same} AND NOT {wins}"
     stored = _stored(session, storage)
     return batch.alias("s").join(stored.alias("t"), F.expr(loses), "left_anti")

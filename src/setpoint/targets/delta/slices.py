@@ -92,13 +92,16 @@ class Slices:
         found: tuple[Receipt, int | None] | None = snapshot.receipts.get((name, window.id))
         if found is None or found[0].generation != generation:
             found = remembered.get((window.id, generation))
+        if found is None and self._pipeline.newest_counts:
+            mine = [number for name, number in remembered if name == window.id]
+            found = remembered.get((window.id, max(mine, default=0)))
         if not generation or found is None:
             return SliceState(generation, None, None, rows)
         receipt, version = found
         keyed = isinstance(self._pipeline.write, KEYED)  # other windows rewrite the same files
         untouched = (
             not keyed and self._same_files(window, receipt, version, files)
-        ) or self._only_neutral(window, version)
+        ) or self._only_neutral(window, receipt, version)
         if keyed and self._unapplied:
             untouched = False  # the table may hold a row of a key that was removed meanwhile
         return SliceState(generation, receipt, untouched, rows, version)
@@ -120,7 +123,7 @@ class Slices:
         then = Slices(self._pipeline, published).files([window])[window]
         return {file.path for file in then} == {file.path for file in files}
 
-    def _only_neutral(self, window: Window, version: int | None) -> bool:
+    def _only_neutral(self, window: Window, receipt: Receipt, version: int | None) -> bool:
         """Whether no commit since the publish looked at the table can have changed the window.
 
         The connector may let a foreign append slip in between its look and its commit, so the
@@ -129,8 +132,8 @@ class Slices:
         commits = self._snapshot.commits
         if version is None or version not in commits:
             return False
-        looked_at = commits[version].read_version
-        base = looked_at if looked_at is not None and looked_at < version else version
+        looked_at = (commits[version].read_version, receipt.looked_at, version)
+        base = min(number for number in looked_at if number is not None)
         others = range(base + 1, self._snapshot.version + 1)
         return all(
             number in commits and self._is_neutral(commits[number], window)

@@ -107,7 +107,13 @@ def write(
     row_level = {n: audit for n, audit in enumerate(audits) if rides_along(audit)}
     by_footer = {n for n, audit in row_level.items() if can_answer(audit, schema, partition_by)}
     checks = Checks(
-        frame, run, audits, condition=condition, required=fit.required, answered=by_footer
+        frame,
+        run,
+        audits,
+        condition=condition,
+        required=fit.required,
+        answered=by_footer,
+        partition_by=partition_by,
     )
     in_folders = [name for name in partition_by if not (only_value and name == slice_column)]
     try:

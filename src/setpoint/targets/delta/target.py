@@ -173,16 +173,22 @@ class DeltaTarget:
             chosen = self._mechanism(snapshot)
             if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
                 raise self._changed_meanwhile("features")
+            receipt = replace(receipt, looked_at=snapshot.version if snapshot else None)
             unapplied = snapshot.unapplied(self._pipeline.name) if snapshot else frozenset[str]()
             if isinstance(run.pipeline.write, Merge):
                 receipt = replace(receipt, tombstones=self._tombstones_after(snapshot, run, staged))
             try:
                 if chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
-                elif isinstance(run.pipeline.write, KEYED) and snapshot and staged:
+                elif snapshot is None:
+                    raise self._changed_meanwhile("features")
+                elif isinstance(run.pipeline.write, KEYED) and staged:
                     notes = self._merge(session, snapshot, run, receipt, staged, unapplied)
                 else:
-                    commit.commit_through_connector(session, self._storage, run, receipt, staged)
+                    fence = snapshot.fence(receipt, self._pipeline.newest_counts)
+                    commit.commit_through_connector(
+                        session, self._storage, run, receipt, staged, fence
+                    )
             except commit.TableMoved:
                 continue
             try:
@@ -190,7 +196,9 @@ class DeltaTarget:
                     # The log took exactly the version after the one we looked at, or nothing.
                     version = snapshot.version + 1 if snapshot else 0
                     return self._counted(run, receipt, staged, version)
-                published = replace(self._confirm(run, receipt), notes=notes)
+                published = self._confirm(run, receipt)
+                notes = (*notes, *self._slipped_in(session, run, receipt, staged, published))
+                published = replace(published, notes=notes)
                 if staged is not None and self._missed(receipt):
                     # A removal was committed while we merged: apply it, in a publish of its own.
                     expected = replace(expected, generation=receipt.generation)
@@ -226,11 +234,34 @@ class DeltaTarget:
     ) -> tuple[str, ...]:
         from setpoint.targets.delta import merge
 
-        kept = merge.contradictions(session, snapshot, self._storage, run, staged)
-        merge.merge(session, self._storage, run, receipt, staged, unapplied)
-        if not kept:
+        write, storage = run.pipeline.write, self._storage
+        refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
+        kept = merge.contradictions(session, snapshot.version, storage, run, staged, refuse=refuse)
+        fence = snapshot.fence(receipt, self._pipeline.newest_counts)
+        merge.merge(session, storage, run, receipt, staged, fence, unapplied)
+        return _kept(kept)
+
+    def _slipped_in(
+        self,
+        session: SparkSession,
+        run: Run,
+        receipt: Receipt,
+        staged: Staged | None,
+        published: Published,
+    ) -> tuple[str, ...]:
+        """Events with other content that came between our look and the connector's own."""
+        from setpoint.targets.delta import merge
+
+        snapshot, version = self._snapshot(), published.commit_version
+        if staged is None or snapshot is None or not isinstance(run.pipeline.write, InsertNew):
             return ()
-        return (f"{kept:,} rows have a key that is stored with other content; the stored are kept",)
+        commit = snapshot.commits.get(version) if version is not None else None
+        if commit is None or commit.read_version in (None, receipt.looked_at):
+            return ()
+        before = int(commit.read_version or 0)
+        return _kept(
+            merge.contradictions(session, before, self._storage, run, staged, refuse=False)
+        )
 
     def landed(self, window: str, attempt: str) -> Published | None:
         snapshot = self._snapshot()
@@ -330,7 +361,7 @@ class DeltaTarget:
         published = self.landed(run.window.id, receipt.attempt)
         if published is None:
             state = self.inspect([run.window])[run.window]
-            if state.generation >= receipt.generation:
+            if state.generation >= receipt.generation or self._pipeline.newest_counts:
                 raise Fenced(state)
             raise PermanentError(
                 "SP-P04",
@@ -439,3 +470,9 @@ class DeltaTarget:
                 why="A table created there would hide them or mix with them.",
                 next="Choose an empty place, or convert the files to Delta first.",
             )
+
+
+def _kept(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"{count:,} rows have a key that is stored with other content; the stored are kept",)

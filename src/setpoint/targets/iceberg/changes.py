@@ -65,14 +65,8 @@ class Changes:
         run: Run,
         staged: Staged,
         folder: str,
-        *,
-        again: bool,
     ) -> None:
-        """`open_session` gives one that knows the catalog; `folder` is where rows are rewritten.
-
-        `again` says that the window was published before.
-        """
-        self._again = again
+        """`open_session` gives one that knows the catalog; `folder` is where rows are rewritten."""
         self._open_session, self._version, self._run = open_session, version, run
         self._staged, self._folder = staged, folder
         self._stage: IcebergStage = staged.handle
@@ -124,7 +118,7 @@ class Changes:
         deleted = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
         stays = ~F.col(DELETED) if deleted else F.lit(True)
         same = same_key_sql(merge.keys, "s", "t", nulls=merge.null_keys == "allow")
-        wins = wins_sql(merge.sequence, self._row, "s", "t", deleted, again=self._again)
+        wins = wins_sql(merge.sequence, self._row, "s", "t", deleted, again=self._staged.corrects)
         stored = self._stored()
         looked = (
             batch.alias("s")
@@ -187,10 +181,8 @@ class Changes:
 
     def _inserted(self, insert: InsertNew) -> Change:
         batch = read_back(self._session, self._staged)
-        added = self._stage.fit.added_names
-        row = T.StructType([field for field in self._row.fields if field.name not in added])
         same = same_key_sql(insert.keys, "s", "t", nulls=insert.null_keys == "allow")
-        differs = f"{order_sql(row, 's')} <> {order_sql(row, 't')}"
+        differs = f"{order_sql(self._row, 's')} <> {order_sql(self._row, 't')}"
         looked = (
             batch.alias("s")
             .join(self._stored().alias("t"), F.expr(same), "left")

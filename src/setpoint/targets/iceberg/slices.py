@@ -12,7 +12,7 @@ from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
-from setpoint.model.write import Overwrite, Replace
+from setpoint.model.write import DeleteInsert, Overwrite, Replace
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.ranges import Values, values_of
 from setpoint.targets.iceberg.types import KINDS
@@ -124,14 +124,12 @@ class Slices:
 
     def _leaves_alone(self, window: Window, later: Receipt) -> bool:
         """Whether a later publish cannot have changed what the window's receipt says."""
-        if later.pipeline != self._pipeline.name:
+        if later.pipeline != self._pipeline.name or self._pipeline.newest_counts:
             return False
         match self._pipeline.write:
-            case Overwrite():
+            case Overwrite() | DeleteInsert():
                 same_kind = (later.timezone, later.every) == (window.timezone, str(window.grain))
                 return same_kind and later.window != window.id
-            case Replace():
-                return False
             case _:
                 return True
 

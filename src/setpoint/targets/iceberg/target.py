@@ -200,8 +200,7 @@ class IcebergTarget:
             version = self._version()
             refuse_if_fenced(self._pipeline, version, run.window, expected, staged)
             try:
-                again = receipt.generation > 1
-                change = self._change(session, version, run, staged, again=again)
+                change = self._change(session, version, run, staged)
                 transaction, receipt = self._prepare(version, run, receipt, staged, change)
                 commit.send(run, transaction)
             except (commit.TableMoved, changes.Moved):
@@ -271,8 +270,6 @@ class IcebergTarget:
         version: Version | None,
         run: Run,
         staged: Staged | None,
-        *,
-        again: bool,
     ) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""
         from setpoint.spark.failures import explain
@@ -285,7 +282,7 @@ class IcebergTarget:
         places = tombstones.against(version.tombstones(self._pipeline.name), run.window)
         removed = [version.storage.spark_path(place) for place in places]
         folder = f"{staged.location}/kept-{next(self._rewrites)}"
-        changes = Changes(lambda: self._reader(session), version, run, staged, folder, again=again)
+        changes = Changes(lambda: self._reader(session), version, run, staged, folder)
         try:
             return changes.compute(removed if isinstance(run.pipeline.write, Merge) else ())
         except Exception as error:

@@ -75,8 +75,6 @@ def computed(
     files: Files,
     number: int,
     dead: Sequence[str],
-    *,
-    again: bool,
 ) -> Change:
     """Read what is there, apply the batch, write the units that change beside the old ones."""
     stage: ParquetStage = staged.handle
@@ -85,7 +83,7 @@ def computed(
     notes: tuple[str, ...] = ()
     if isinstance(run.pipeline.write, (Merge, InsertNew)):
         kept, new, notes, changes = _by_key(
-            session, stored, batch, run, stage, dead, f"{folder}-changes", again=again
+            session, stored, batch, run, stage, dead, f"{folder}-changes", again=staged.corrects
         )
         if changes is None:
             return Change((), notes)
@@ -172,12 +170,9 @@ def _that_win(
     again: bool,
 ) -> DataFrame:
     """The rows that replace what is stored under their key."""
-    schema = _shared(stage)
+    schema, added = stage.fit.schema, stage.fit.added.fieldNames()
     removed = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
-    wins = wins_sql(write.sequence, schema, "s", "t", removed, again=again)
-    if stage.fit.added.fields:
-        # A stored row has nothing in the new columns: with the same sequence it is the older one.
-        wins = f"({wins} OR NOT {wins_sql(write.sequence, schema, 't', 's', again=False)})"
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=again)
     found = _without(batch, stored, f"{same} AND NOT {wins}")
     if not removed:
         return found
@@ -194,8 +189,8 @@ def _refuse_contradictions(
     stage: ParquetStage,
 ) -> tuple[str, ...]:
     """Events that are stored with other content: refused, or reported when they are kept."""
-    schema = _shared(stage)
-    differs = f"{same} AND {order_sql(schema, 's')} <> {order_sql(schema, 't')}"
+    schema, added = stage.fit.schema, stage.fit.added.fieldNames()
+    differs = f"{same} AND {order_sql(schema, 's')} <> {order_sql(schema, 't', added)}"
     others = _with(batch, stored, differs)
     count = others.count()
     if not count:
@@ -212,12 +207,6 @@ def _refuse_contradictions(
         next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
         "the stored rows and report the others.",
     )
-
-
-def _shared(stage: ParquetStage) -> T.StructType:
-    """The columns that the stored rows have too."""
-    added = set(stage.fit.added.fieldNames())
-    return T.StructType([field for field in stage.fit.schema.fields if field.name not in added])
 
 
 def _with(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:

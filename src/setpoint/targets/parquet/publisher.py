@@ -57,20 +57,19 @@ class Publisher:
 
     def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
         """Publish under the lock; what is computed is computed before, and again if need be."""
-        again = receipt.generation > 1
         for turn in range(_TURNS):
             before, change = None, None
             if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
                 # Computed without the lock, and used if nothing has changed once it is held.
                 before = self._look()
                 self._refuse_if_fenced(before, expected, staged)
-                change = self._change(before, staged, again=again)
+                change = self._change(before, staged)
             with self._files.locked(f"{self._root}/{FOLDER}/lock", receipt.attempt):
                 view = self._look()
                 self._refuse_if_fenced(view, expected, staged)
                 if staged is not None:
                     if change is None:
-                        change = self._change(view, staged, again=again)
+                        change = self._change(view, staged)
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, receipt, staged, change)
@@ -81,7 +80,7 @@ class Publisher:
             next="Run again when the table is less busy; it is always safe.",
         )
 
-    def _change(self, view: View | None, staged: Staged, *, again: bool) -> Change:
+    def _change(self, view: View | None, staged: Staged) -> Change:
         if staged.handle.direct:
             return content.staged_as_read(view, self._run, staged, self._files)
         stored, dead = None, list[str]()
@@ -100,7 +99,6 @@ class Publisher:
                 self._files,
                 next(self._numbers),
                 places,
-                again=again,
             )
         except SetpointError:
             raise

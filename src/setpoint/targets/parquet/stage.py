@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS, BATCH = "rows", "batch"
-_OUTSIDE, _NAMELESS = "outside the window", "no text for the partition"
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,14 @@ def write(
     owns = direct and rule is not None and rule.column in partition_by
     only_value = rule.only_value(window) if owns and rule else None
     condition = scope.condition(window)
-    checks = Checks(frame, run, audits, condition=condition, required=fit.required)
-    texts = [n for n in partition_by if isinstance(schema[n].dataType, T.StringType)]
-    for name in texts:
-        checks.also(f"{_NAMELESS} {name}", F.col(quoted(name)) == "")
+    checks = Checks(
+        frame,
+        run,
+        audits,
+        condition=condition,
+        required=fit.required,
+        partition_by=partition_by,
+    )
     stage = ParquetStage(
         fit=fit,
         scope=scope,
@@ -115,7 +118,6 @@ def write(
         raise explain(error, f"staging {run.label}") from error
     try:
         checks.refuse(observed)
-        _refuse_nameless(run, texts, observed)
     except SetpointError:
         _forget(files, f"{root}/{place}")
         raise
@@ -180,18 +182,3 @@ def refuse_if_rows_differ(label: str, counted: int, stored: int | None) -> None:
             next="Run again; it is always safe. If it happens twice, look for something that "
             "cleans up below the table's folder.",
         )
-
-
-def _refuse_nameless(run: Run, texts: Sequence[str], observed: spark_stage.Observed) -> None:
-    """Refuse partition values that a folder's name cannot tell from null."""
-    for name in texts:
-        if count := observed.counts[f"{_NAMELESS} {name}"]:
-            raise RefusedError(
-                "SP-O05",
-                f"The partition column {name} is an empty text in {count:,} of "
-                f"{observed.rows:,} rows of {run.label}.",
-                why="Hive has one name for an empty text and for null, so it would come back as "
-                "null.",
-                state="The target is unchanged; the stage was dropped.",
-                next="Write another text, or null.",
-            )

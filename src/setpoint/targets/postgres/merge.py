@@ -41,7 +41,7 @@ class KeyedWrite:
         *,
         again: bool,
     ) -> None:
-        """`again` says that the window was published before."""
+        """`again` says that the rows correct what their window said before."""
         self._again = again
         self._connection = connection
         self._name, self._table, self._stage, self._write = name, table, stage, write

@@ -250,7 +250,7 @@ class Publishing:
         write = self.pipeline.write
         if not isinstance(write, KEYED) or self.staged is None:
             raise TypeError(f"{write.name} has no key")
-        again = self.receipt.generation > 1
+        again = self.staged.corrects
         work = KeyedWrite(connection, self.name, table, stage, write, again=again)
         work.lock()
         staged = connection.execute(f"SELECT count(*) FROM {stage.source}").fetchone()
