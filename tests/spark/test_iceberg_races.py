@@ -259,7 +259,7 @@ def test_leftovers(lab: Any, lake: Any, shelf: Any) -> None:
     target.drop_stage(leftover.location)
     assert not target.leftovers()
     receipt = lab.state(job).receipt
-    with pytest.raises(PermanentError, match="live files"):
+    with pytest.raises(PermanentError, match="live rows"):
         target.drop_stage(receipt.stage)
     assert lake.spark_rows() == [(1, 1.0, DAY)]
 

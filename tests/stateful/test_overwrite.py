@@ -171,7 +171,7 @@ class Overwrites(RuleBasedStateMachine):
                 return super().publish(*args)
 
         done: list[Any] = []
-        target = Overtaken(bound.pipeline, bound.target._storage)
+        target = Overtaken(bound.pipeline, bound.pipeline.target, bound.target._storage)
         bound = Bound(bound.pipeline, target, {})
         world = replace(bench.world())
         (plan,) = plan_windows(bound, [window], world, parameters={})

@@ -33,7 +33,7 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
             why="What a pipeline returns is what its window will hold.",
             next="Return a DataFrame; an empty one leaves an empty slice.",
         )
-    ours = [name for name in frame.columns if name.lower().startswith(_OURS)]
+    ours = [name for name in frame.schema.names if name.lower().startswith(_OURS)]
     if ours:
         raise RefusedError(
             "SP-O05",
