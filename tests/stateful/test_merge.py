@@ -71,7 +71,7 @@ def expected(history: list[tuple[int, list[Row]]], order: dict[Row, int]) -> lis
 
 
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(history=histories())
 def test_any_order_with_repeats_gives_the_greatest_rows(
