@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -15,23 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from command import command, make_project
 from deltalake import DeltaTable, write_deltalake
 from staging import Bench
 
-import setpoint
 from setpoint.flow.faults import POINTS
 
-PROJECT = """
-[spark]
-master = "local[2]"
-[spark.conf]
-"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"spark.driver.memory" = "1g"
-"spark.sql.shuffle.partitions" = 1
-[retry]
-first_wait = 0
-longest_wait = 0
-"""
 PIPELINE = """
 from pyspark.sql import DataFrame, functions as F
 from setpoint import Window, delta, not_null, pipeline, source, unique
@@ -56,18 +43,16 @@ ROWS = 50
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose windows all hold the rows of a first, clean run."""
     root = tmp_path_factory.mktemp("kills") / "project"
-    make_project(root)
-    done = command(root, window=f"{min(DAYS.values())}..{max(DAYS.values())}")
+    fill(root)
+    done = run(root, window=f"{min(DAYS.values())}..{max(DAYS.values())}")
     assert done.returncode == 0, done.stderr
-    done = command(root, window=SPARE.isoformat())
+    done = run(root, window=SPARE.isoformat())
     assert done.returncode == 0, done.stderr
     return root
 
 
-def make_project(root: Path) -> None:
-    (root / "pipelines").mkdir(parents=True)
-    (root / "setpoint.toml").write_text(PROJECT)
-    (root / "pipelines" / "job.py").write_text(PIPELINE)
+def fill(root: Path) -> None:
+    make_project(root, PIPELINE)
     for day in (*DAYS.values(), SPARE):
         orders = pa.table(
             {"id": list(range(ROWS)), "amount": [float(n) for n in range(ROWS)], "d": [day] * ROWS}
@@ -75,24 +60,11 @@ def make_project(root: Path) -> None:
         write_deltalake(str(root / "lake"), orders, mode="append", partition_by=["d"])
 
 
-def command(
+def run(
     root: Path, *, window: str, factor: int = 1, fault: str = "", extra: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """The real command, in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(setpoint.__file__).parents[1])}
-    environment.pop("SETPOINT_FAULT", None)
-    if fault:
-        environment["SETPOINT_FAULT"] = fault
-    arguments = ["run", "job", "--window", window, "--param", f"factor={factor}", "--json"]
-    return subprocess.run(
-        [sys.executable, "-m", "setpoint.cli.main", *arguments, *extra],
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    words = ["run", "job", "--window", window, "--param", f"factor={factor}", "--json", *extra]
+    return command(root, *words, fault=fault)
 
 
 def slice_of(root: Path, day: date) -> list[float]:
@@ -118,14 +90,14 @@ def test_kill_and_retry_at_every_point(home: Path, tmp_path: Path) -> None:
     """Killed anywhere, the window holds the old rows or the new ones; a retry ends all alike."""
     before = {day: bytes_of(home, day) for day in (*DAYS.values(), SPARE)}
     for point, day in DAYS.items():
-        killed = command(home, window=day.isoformat(), factor=3, fault=f"{point}:kill")
+        killed = run(home, window=day.isoformat(), factor=3, fault=f"{point}:kill")
         assert killed.returncode == -signal.SIGKILL, (point, killed.stderr)
         landed = point in LANDED
         assert slice_of(home, day) == (NEW if landed else OLD), point
         assert len(receipts(home, day)) == (2 if landed else 1), point
         if not landed:
             assert bytes_of(home, day) == before[day], point
-    retried = command(home, window=f"{min(DAYS.values())}..{max(DAYS.values())}", factor=3)
+    retried = run(home, window=f"{min(DAYS.values())}..{max(DAYS.values())}", factor=3)
     assert retried.returncode == 0, retried.stderr
     states = {w["window"]: w["state"] for w in json.loads(retried.stdout)["data"]["windows"]}
     for point, day in DAYS.items():
@@ -136,8 +108,8 @@ def test_kill_and_retry_at_every_point(home: Path, tmp_path: Path) -> None:
     assert Bench(home).missing_files() == []
 
     clean = tmp_path / "clean"
-    make_project(clean)
-    done = command(clean, window=f"{min(DAYS.values())}..{max(DAYS.values())}", factor=3)
+    fill(clean)
+    done = run(clean, window=f"{min(DAYS.values())}..{max(DAYS.values())}", factor=3)
     assert done.returncode == 0, done.stderr
     for day in DAYS.values():
         (only,) = receipts(clean, day)
@@ -149,7 +121,7 @@ def test_kill_and_retry_at_every_point(home: Path, tmp_path: Path) -> None:
 def test_a_lost_answer_ends_well_in_one_process(home: Path) -> None:
     """The commit landed, its answer did not come: the process asks the target and ends with 0."""
     day = SPARE.isoformat()
-    done = command(home, window=day, factor=5, fault="committed:lose")
+    done = run(home, window=day, factor=5, fault="committed:lose")
     assert done.returncode == 0, done.stderr
     (window,) = json.loads(done.stdout)["data"]["windows"]
     assert (window["state"], window["tries"]) == ("published", 1)

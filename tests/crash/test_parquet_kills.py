@@ -12,20 +12,9 @@ from threading import Event
 from typing import Any
 
 import pytest
-
-import setpoint
+from command import command, environment, make_project
 
 WORKER = Path(__file__).with_name("parquet_worker.py")
-PROJECT = """
-[spark]
-master = "local[2]"
-[spark.conf]
-"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"spark.driver.memory" = "1g"
-"spark.sql.shuffle.partitions" = 1
-[retry]
-first_wait = 1
-"""
 PIPELINE = """
 from pyspark.sql import SparkSession, functions as F
 from setpoint import Window, parquet, pipeline
@@ -42,20 +31,9 @@ def job(window: Window, first: int = 0):
 KILLED = {"staging": "2026-04-01", "audited": "2026-04-02", "committed": "2026-04-03"}
 
 
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(setpoint.__file__).parents[1]), **more}
-
-
 def run(root: Path, window: str, first: int, fault: str = "") -> int:
-    arguments = ["run", "job", "--window", window, "--param", f"first={first}"]
-    return subprocess.run(
-        [sys.executable, "-m", "setpoint.cli.main", *arguments],
-        cwd=root,
-        env=environment(SETPOINT_FAULT=fault),
-        capture_output=True,
-        timeout=180,
-        check=False,
-    ).returncode
+    words = ["run", "job", "--window", window, "--param", f"first={first}"]
+    return command(root, *words, fault=fault).returncode
 
 
 def look(root: Path) -> dict[str, list[int]]:
@@ -77,9 +55,7 @@ def look(root: Path) -> dict[str, list[int]]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "setpoint.toml").write_text(PROJECT)
-    (tmp_path / "pipelines" / "job.py").write_text(PIPELINE)
+    make_project(tmp_path, PIPELINE)
     return tmp_path
 
 

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from setpoint import InsertNew, Merge, PermanentError, RefusedError, iceberg
 from setpoint.flow.run import plan_windows, run_window
@@ -126,6 +127,25 @@ def test_windows_side_by_side(lab: Any, lake: Any, tmp_path: Any) -> None:
         thread.join()
     assert [found[0].state for _, found in runs] == ["published"] * 3
     assert [row[0] for row in lake.rows()] == [25, 26, 27]
+
+
+def test_the_namespace_is_made_by_another_run_in_between(
+    lab: Any, lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two first runs look for the namespace at once: the slower one finds it made."""
+    looked: list[bool] = []
+
+    def look(self: SqlCatalog, namespace: Any) -> bool:
+        looked.append(found := real(self, namespace))
+        if len(looked) == 1:
+            self.create_namespace(namespace)
+        return found
+
+    real = SqlCatalog.namespace_exists
+    monkeypatch.setattr(SqlCatalog, "namespace_exists", look)
+    lab.run(lab.job([(1, 1.0, DAY)], target=ORDERS))
+    assert looked[:3] == [False, False, True]
+    assert [row[0] for row in lake.rows()] == [1]
 
 
 def test_columns_change_while_rows_are_staged(

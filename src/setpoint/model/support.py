@@ -118,8 +118,8 @@ LIMITS: Mapping[TableKind, tuple[str, ...]] = {
         "rows.",
         "A restored dump, an ALTER TABLE that rewrites the rows or a replica makes every window "
         "count as touched; it then runs again.",
-        "A publish waits for other writers of the same rows; without a unique index on its key a "
-        "merge keeps all writers of the table waiting.",
+        "A publish waits for other writers of the same rows; without a unique index on its key, or "
+        "with delete_when, a merge keeps all writers of the table waiting.",
     ),
 }
 

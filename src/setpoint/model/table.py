@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypedDict
@@ -15,7 +16,7 @@ Partitioning = str | Sequence[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Layout:
+class _Layout(ABC):
     """How a table is divided, and which column says to which window a row belongs."""
 
     kind: ClassVar[TableKind]
@@ -26,9 +27,9 @@ class _Layout:
     evolve: Evolve = "refuse"
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """The table as a person names it."""
-        raise NotImplementedError
 
     @property
     def slice_column(self) -> str | None:

@@ -14,9 +14,10 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.model.write import Merge
+from setpoint.model.write import Merge, WritePattern
 from setpoint.spark.batch import DELETED
 from setpoint.spark.contents import quoted
+from setpoint.spark.failures import explain
 from setpoint.spark.ordering import later_sql, same_key_sql
 
 if TYPE_CHECKING:
@@ -25,11 +26,16 @@ if TYPE_CHECKING:
 _PLACE = "__setpoint_place"
 
 
-def write(batch: DataFrame, merge: Merge, path: str) -> None:
+def keep(batch: DataFrame, write: WritePattern, path: str) -> None:
     """Keep the keys of a staged batch that are to be removed, with their sequence."""
-    columns = [F.col(quoted(name)) for name in (*merge.keys, *merge.sequence)]
+    if not isinstance(write, Merge):
+        raise TypeError(f"{write.name} removes no keys")
+    columns = [F.col(quoted(name)) for name in (*write.keys, *write.sequence)]
     removed = batch.where(F.col(DELETED)).select(*columns).coalesce(1)
-    removed.write.mode("overwrite").parquet(path)
+    try:
+        removed.write.mode("overwrite").parquet(path)
+    except Exception as error:
+        raise explain(error, "keeping the removed keys") from error
 
 
 def without_removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> DataFrame:

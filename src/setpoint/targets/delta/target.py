@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, RefusedError, TransientError
-from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
-from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
@@ -19,9 +17,10 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
+from setpoint.targets.delta.fence import changed_meanwhile, refuse_if_fenced
 from setpoint.targets.delta.log import Snapshot, files_digest, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
-from setpoint.targets.delta.schema import same_type
+from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.refusals import holds_live_rows, unseen
@@ -39,6 +38,7 @@ class DeltaTarget:
         self._pipeline = pipeline
         self._spec = table
         self._storage = storage
+        self._removed = Removed(storage, pipeline.name)
 
     @property
     def uri(self) -> str:
@@ -93,6 +93,7 @@ class DeltaTarget:
 
     def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
         from setpoint.spark.audits import check_columns
+        from setpoint.spark.tombstones import keep
         from setpoint.targets.delta import schema, stage
 
         snapshot = self._snapshot()
@@ -125,7 +126,8 @@ class DeltaTarget:
             partition_by=partition_by,
         )
         if staged.handle.tombstones:
-            self._keep_tombstones(frame.sparkSession, staged)
+            batch = stage.read_back(frame.sparkSession, self._storage, staged)
+            keep(batch, self._pipeline.write, self._storage.spark_path(staged.handle.tombstones))
         if self._mechanism(snapshot).kind == "connector":
             return replace(staged, files=None)  # the connector names the files itself
         return staged
@@ -169,19 +171,21 @@ class DeltaTarget:
         notes: tuple[str, ...] = ()
         for _ in range(_TURNS):
             snapshot = self._snapshot()
-            self._refuse_if_fenced(snapshot, run.window, expected, staged)
+            refuse_if_fenced(self._pipeline, snapshot, run.window, expected, staged)
             chosen = self._mechanism(snapshot)
             if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
-                raise self._changed_meanwhile("features")
+                raise changed_meanwhile(self.uri, "features")
             receipt = replace(receipt, looked_at=snapshot.version if snapshot else None)
             unapplied = snapshot.unapplied(self._pipeline.name) if snapshot else frozenset[str]()
             if isinstance(run.pipeline.write, Merge):
-                receipt = replace(receipt, tombstones=self._tombstones_after(snapshot, run, staged))
+                receipt = replace(
+                    receipt, tombstones=self._removed.after(snapshot, run.window, staged)
+                )
             try:
                 if chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
                 elif snapshot is None:
-                    raise self._changed_meanwhile("features")
+                    raise changed_meanwhile(self.uri, "features")
                 elif isinstance(run.pipeline.write, KEYED) and staged:
                     notes = self._merge(session, snapshot, run, receipt, staged, unapplied)
                 else:
@@ -267,10 +271,11 @@ class DeltaTarget:
         snapshot = self._snapshot()
         if snapshot is None:
             return None
-        for commit in snapshot.commits.values():
+        # The newest: an attempt publishes twice when a removal slips in beside it.
+        for version, commit in sorted(snapshot.commits.items(), reverse=True):
             for receipt in commit.receipts:
                 if receipt.attempt == attempt and receipt.window == window:
-                    return Published(receipt, commit.version, snapshot.table_id)
+                    return Published(receipt, version, snapshot.table_id)
         return None
 
     def has_stage(self, location: str) -> bool:
@@ -282,45 +287,11 @@ class DeltaTarget:
         if any(file.path.startswith(f"{location}/") for file in live):
             raise holds_live_rows(location, self.uri)
         self._storage.drop(location)
-        place = tombstones.folder_of(location)
-        if place not in self._tombstones(snapshot):
-            self._storage.drop(place)
-
-    def _tombstones(self, snapshot: Snapshot | None) -> tuple[str, ...]:
-        """The places that count now: named by receipts in the log, or marked as landed."""
-        if snapshot is None:
-            return ()
-        return snapshot.tombstones(self._pipeline.name, self._landed_tombstones())
-
-    def _tombstones_after(
-        self, snapshot: Snapshot | None, run: Run, staged: Staged | None
-    ) -> tuple[str, ...]:
-        """The places that count once a stage is published, or the receipt alone."""
-        known = self._tombstones(snapshot)
-        if staged is None:
-            return known
-        new = staged.handle.tombstones
-        return (*tombstones.against(known, run.window), *([new] if new else []))
-
-    def _landed_tombstones(self) -> set[str]:
-        """The folders that are marked as landed; the log may have forgotten their receipts."""
-        mark = tombstones.mark_of(self._pipeline.name)
-        found = (file.path.rpartition("/") for file in self._storage.files(tombstones.FOLDER))
-        return {folder for folder, _, name in found if name == mark}
-
-    def _mark_tombstones(self, places: Sequence[str]) -> None:
-        """Mark the places that count, and take the mark from those that no longer do."""
-        mark, marked = tombstones.mark_of(self._pipeline.name), self._landed_tombstones()
-        for place in sorted(set(places) - marked):
-            self._storage.put(f"{place}/{mark}", b"")
-        snapshot = self._snapshot()
-        for place in sorted(marked - set(self._tombstones(snapshot))):
-            self._storage.remove(f"{place}/{mark}")
+        self._removed.forget(location, snapshot)
 
     def tidy_stage(self, staged: Staged) -> None:
         if isinstance(self._pipeline.write, Merge):
-            snapshot = self._snapshot()
-            self._mark_tombstones(snapshot.tombstones(self._pipeline.name) if snapshot else ())
+            self._removed.mark(self._snapshot())
         # What was staged for the connector was copied by it; anything else is live now.
         if not staged.handle.files or staged.files is None:
             self.drop_stage(staged.location)
@@ -359,7 +330,7 @@ class DeltaTarget:
     def _confirm(self, run: Run, receipt: Receipt) -> Published:
         """Read the target's own word; a writer may skip a commit without saying so."""
         published = self.landed(run.window.id, receipt.attempt)
-        if published is None:
+        if published is None or published.receipt.generation != receipt.generation:
             state = self.inspect([run.window])[run.window]
             if state.generation >= receipt.generation or self._pipeline.newest_counts:
                 raise Fenced(state)
@@ -371,73 +342,12 @@ class DeltaTarget:
             )
         return published
 
-    def _refuse_if_fenced(
-        self,
-        snapshot: Snapshot | None,
-        window: Window,
-        expected: SliceState,
-        staged: Staged | None,
-    ) -> None:
-        if snapshot is None:
-            if expected.generation or staged is None:
-                raise Fenced(SliceState(0, None, None))
-            return
-        generation = snapshot.generation(self._pipeline.name, window.id)
-        by_newest = self._pipeline.newest_counts
-        if generation == expected.generation and staged is not None and not by_newest:
-            self._refuse_if_moved_away(snapshot, staged)
-            return
-        state = self._slices(snapshot).states([window], {})[window]
-        newer = by_newest and self._is_newer(state.newest, expected.newest)
-        if generation != expected.generation or newer or not (staged or state.untouched):
-            raise Fenced(state)
-        if staged is not None:
-            self._refuse_if_moved_away(snapshot, staged)
-
-    def _is_newer(self, now: str, then: str) -> bool:
-        """Whether another window has become the newest; what the log forgot does not count."""
-        return now != then and newest_of([now, then], self._pipeline) == now
-
-    def _refuse_if_moved_away(self, snapshot: Snapshot, staged: Staged) -> None:
-        """The table's columns may have changed since the stage was fitted to them."""
-        fitted = json.loads(staged.handle.fit.schema_json)["fields"]
-        added = set(staged.handle.fit.added)
-        same = snapshot.partition_columns == staged.handle.partition_by and [
-            (field.name, field.nullable) for field in snapshot.fields
-        ] == [(item["name"], item["nullable"]) for item in fitted if item["name"] not in added]
-        if not same or not all(
-            same_type(field.kind, item["type"])
-            for field, item in zip(snapshot.fields, fitted, strict=False)
-        ):
-            raise self._changed_meanwhile("columns")
-
-    def _changed_meanwhile(self, what: str) -> TransientError:
-        return TransientError(
-            "SP-P01",
-            f"The {what} of the table at {self.uri} changed while the rows were staged.",
-            why="The staged files were made for the table as it was.",
-            next=f"Run again; the new attempt looks at the new {what}.",
-        )
-
     def _snapshot(self) -> Snapshot | None:
         return open_snapshot(self._storage)
 
     def _mechanism(self, snapshot: Snapshot | None = None) -> Mechanism:
         pipeline = self._pipeline
         return choose(snapshot or self._snapshot(), pipeline.write, pipeline.slice_column)
-
-    def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
-        from setpoint.spark.failures import explain
-        from setpoint.spark.tombstones import write as keep
-        from setpoint.targets.delta.stage import read_back
-
-        write = self._pipeline.write
-        assert isinstance(write, Merge)
-        path = self._storage.spark_path(staged.handle.tombstones)
-        try:
-            keep(read_back(session, self._storage, staged), write, path)
-        except Exception as error:
-            raise explain(error, "keeping the removed keys") from error
 
     def _refuse_append_only(self, snapshot: Snapshot) -> None:
         if not isinstance(self._pipeline.write, InsertNew):

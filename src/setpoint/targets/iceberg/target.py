@@ -126,6 +126,7 @@ class IcebergTarget:
 
     def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
         from setpoint.spark.audits import check_columns
+        from setpoint.spark.tombstones import keep
         from setpoint.targets.iceberg import schema, stage
 
         version = self._version()
@@ -159,7 +160,8 @@ class IcebergTarget:
             layout=layout,
         )
         if staged.handle.tombstones:
-            self._keep_tombstones(frame.sparkSession, staged)
+            place = storage.spark_path(staged.handle.tombstones)
+            keep(stage.read_back(frame.sparkSession, staged), self._pipeline.write, place)
         return staged
 
     def audit(
@@ -425,19 +427,6 @@ class IcebergTarget:
     def _is_live(self, version: Version, place: str) -> bool:
         paths = (version.storage.relative(file.file_path) for file in version.files)
         return any(path is not None and path.startswith(f"{place}/") for path in paths)
-
-    def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
-        from setpoint.spark.failures import explain
-        from setpoint.spark.tombstones import write as keep
-        from setpoint.targets.iceberg.stage import read_back
-
-        write = self._pipeline.write
-        assert isinstance(write, Merge)
-        path = staged.handle.storage.spark_path(staged.handle.tombstones)
-        try:
-            keep(read_back(session, staged), write, path)
-        except Exception as error:
-            raise explain(error, "keeping the removed keys") from error
 
     def _rule(self, version: Version | None, returned_kind: str) -> SliceRule | None:
         column = self._pipeline.slice_column

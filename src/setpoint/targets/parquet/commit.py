@@ -18,7 +18,7 @@ from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
 from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, newest_name
 from setpoint.targets.parquet.metastore import Metastore, Partition
-from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.storage import UNREACHABLE, Files
 from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, units_digest
 from setpoint.targets.refusals import unseen
 
@@ -222,7 +222,8 @@ class Commit:
         places = [unit.location for unit in self._looked_at]
         places += [f"{view.info.root}/{RECEIPTS}"] if view else []
         for place in places:
-            with suppress(Exception):
+            # They do no harm: the next publish tries again.
+            with suppress(*UNREACHABLE):
                 names = [file.name for file in self._files.listed(place)]
                 for name in newest_name(names)[2:]:
                     self._files.drop(f"{place}/{name}")

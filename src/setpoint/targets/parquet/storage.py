@@ -11,7 +11,9 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
-from setpoint.errors import RefusedError, TransientError
+from py4j.protocol import Py4JError
+
+from setpoint.errors import RefusedError, SetpointError, TransientError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +23,8 @@ _PAUSE = 0.05
 _LEASE_MS = 15 * 60_000
 # File systems on which only one of two creators of a file succeeds.
 _EXCLUSIVE = frozenset({"hdfs", "viewfs", "abfs", "abfss", "gs", "ofs", "file"})
+# What a file system that does not answer raises, on either side of the bridge to the JVM.
+UNREACHABLE = (OSError, Py4JError, SetpointError)
 
 
 @dataclass(frozen=True)
@@ -174,14 +178,16 @@ class HadoopFiles:
         try:
             yield
         finally:
-            with suppress(Exception):
+            # A lock that cannot be given back ends with its lease.
+            with suppress(*UNREACHABLE):
                 if self.read(path) == owner:
                     fs.delete(place, False)
 
     def _end_if_old(self, fs: Any, place: Any, path: str, owner: str) -> None:
         # The file system's own clock, so that no two machines have to agree on the time.
         probe_place = f"{path}-{owner}"
-        with suppress(Exception):
+        # As long as its age cannot be told, the lock is somebody's.
+        with suppress(*UNREACHABLE):
             taken_at = int(fs.getFileStatus(place).getModificationTime())
             probe = self._at(probe_place)[1]
             self._put(fs.create(probe, True), owner)

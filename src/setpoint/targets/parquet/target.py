@@ -23,7 +23,7 @@ from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule
 from setpoint.model.table import Parquet
 from setpoint.model.window import Window
-from setpoint.model.write import Merge, Overwrite, Replace
+from setpoint.model.write import Overwrite, Replace
 from setpoint.targets.parquet import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
@@ -102,6 +102,7 @@ class ParquetTarget:
 
     def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
         from setpoint.spark.audits import check_columns
+        from setpoint.spark.tombstones import keep
         from setpoint.targets.parquet import schema, stage
 
         view = self._view()
@@ -131,7 +132,8 @@ class ParquetTarget:
             direct=self._is_direct,
         )
         if staged.deletes:
-            self._keep_tombstones(frame.sparkSession, staged)
+            place = f"{root}/{staged.handle.tombstones}"
+            keep(stage.read_back(frame.sparkSession, staged), self._pipeline.write, place)
         return staged
 
     def audit(
@@ -274,19 +276,6 @@ class ParquetTarget:
             return Scope(pipeline.write)
         kind = frame.schema[column].dataType.typeName()
         return Scope(pipeline.write, SliceRule.of(column, kind, pipeline.every, pipeline.timezone))
-
-    def _keep_tombstones(self, session: SparkSession, staged: Staged) -> None:
-        from setpoint.spark.failures import explain
-        from setpoint.spark.tombstones import write as keep
-        from setpoint.targets.parquet.stage import read_back
-
-        write = self._pipeline.write
-        assert isinstance(write, Merge)
-        path = f"{staged.handle.root}/{staged.handle.tombstones}"
-        try:
-            keep(read_back(session, staged), write, path)
-        except Exception as error:
-            raise explain(error, "keeping the removed keys") from error
 
     def _refuse_foreign_files(self, root: str) -> None:
         found = [f.name for f in self._files(root).listed(root) if not f.name.startswith("_")]
