@@ -49,11 +49,12 @@ def spark(
 
     Hive's metastore starts with the first test that asks it something, in a folder of its own.
     Compiling with C1 only halves the speed of real work and more than doubles that of a suite,
-    which is start-up and small queries.
+    which is start-up and small queries. Left to itself C1 has 48 MB for compiled code; a long
+    suite fills them, and the JVM then throws code away and compiles it again.
     """
     warehouse = tmp_path_factory.mktemp("hive") / "warehouse"
     conf = {
-        JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
