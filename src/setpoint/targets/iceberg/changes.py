@@ -26,6 +26,7 @@ from setpoint.spark.batch import DELETED
 from setpoint.spark.contents import quoted
 from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
 from setpoint.spark.stage import is_not_true
+from setpoint.targets.iceberg.commit import TableMoved
 from setpoint.targets.iceberg.files import StagedFile, staged_files
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.ranges import python_value
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 _FILE = "__setpoint_file"
 _WINS = "__setpoint_wins"
 _HERE = "__setpoint_here"
-
-
-class Moved(Exception):
-    """The table is not what it was when we looked."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +262,8 @@ class Changes:
         try:
             return tuple(live[path] for path in sorted(paths))
         except KeyError as error:
-            raise Moved(f"{error} is not a file of the version that was looked at") from error
+            text = f"{error} is not a file of the version that was looked at"
+            raise TableMoved(text) from error
 
     def _write(self, rows: DataFrame) -> tuple[StagedFile, ...]:
         """Write rows as files of the table's layout, beside the stage."""

@@ -196,7 +196,7 @@ class IcebergTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        from setpoint.targets.iceberg import changes, commit
+        from setpoint.targets.iceberg import commit
 
         for _ in range(_TURNS):
             version = self._version()
@@ -205,7 +205,7 @@ class IcebergTarget:
                 change = self._change(session, version, run, staged)
                 transaction, receipt = self._prepare(version, run, receipt, staged, change)
                 commit.send(run, transaction)
-            except (commit.TableMoved, changes.Moved):
+            except commit.TableMoved:
                 continue
             try:
                 return replace(self._confirm(run, receipt, staged), notes=change.notes)
@@ -275,6 +275,7 @@ class IcebergTarget:
     ) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""
         from setpoint.spark.failures import explain
+        from setpoint.targets.iceberg import commit
         from setpoint.targets.iceberg.changes import Change, Changes
 
         if staged is None:
@@ -287,9 +288,9 @@ class IcebergTarget:
         changes = Changes(lambda: self._reader(session), version, run, staged, folder)
         try:
             return changes.compute(removed if isinstance(run.pipeline.write, Merge) else ())
+        except (SetpointError, commit.TableMoved):
+            raise
         except Exception as error:
-            if isinstance(error, SetpointError) or type(error).__name__ == "Moved":
-                raise
             raise explain(error, f"rewriting files for {run.label}") from error
 
     def _prepare(
