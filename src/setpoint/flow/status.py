@@ -41,7 +41,6 @@ class WindowStatus:
     reason: str
     generation: int
     rows: int | None
-    last_attempt: AttemptRecord | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def _one(
 ) -> WindowStatus:
     rows = state.receipt.rows if state.receipt else state.rows
     kind, reason = _kind(state, plan, attempt)
-    return WindowStatus(window, kind, reason, state.generation, rows, attempt)
+    return WindowStatus(window, kind, reason, state.generation, rows)
 
 
 def _kind(

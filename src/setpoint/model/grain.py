@@ -79,10 +79,6 @@ class Grain:
         """Whether a day holds several windows, so that an id needs a time of day."""
         return self.unit in ("minute", "hour")
 
-    def coarser_than(self, other: Grain) -> bool:
-        """Whether windows of this grain are longer than those of `other`."""
-        return self.nominal_minutes > other.nominal_minutes
-
     def nests_in(self, other: Grain) -> bool:
         """Whether every window of this grain lies inside one window of `other`.
 

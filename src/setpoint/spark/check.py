@@ -62,7 +62,6 @@ class KeyCount:
 class Difference:
     """How the rows that share a key compare in the other columns."""
 
-    identical_keys: int
     identical_surplus: int
     columns: tuple[tuple[str, int], ...]
     worst: tuple[dict[str, Any], ...]
@@ -163,7 +162,6 @@ def difference(frame: DataFrame, key: Sequence[str], examples: int) -> Differenc
     same = ~_any([F.col(flag) for flag in flags])
     try:
         total = groups.agg(
-            _sum(same, F.lit(1)),
             _sum(same, F.col("n") - 1),
             *(_sum(F.col(flag), F.lit(1)) for flag in flags),
         ).collect()[0]
@@ -172,11 +170,10 @@ def difference(frame: DataFrame, key: Sequence[str], examples: int) -> Differenc
         groups.unpersist()
     named = len(parts) == len(others)
     counted = [
-        (part[0].name, int(total[2 + i])) for i, part in enumerate(parts) if named and total[2 + i]
+        (part[0].name, int(total[1 + i])) for i, part in enumerate(parts) if named and total[1 + i]
     ]
     return Difference(
-        identical_keys=int(total[0]),
-        identical_surplus=int(total[1]),
+        identical_surplus=int(total[0]),
         columns=tuple(sorted(counted, key=lambda pair: -pair[1])),
         worst=tuple(
             {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from setpoint.errors import DefinitionError
-from setpoint.model.grain import MINUTE_COUNTS, Grain
+from setpoint.model.grain import Grain
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,6 @@ def test_constructor_refuses_what_parse_refuses() -> None:
         Grain("day", 2)
     with pytest.raises(DefinitionError):
         Grain("minute", 7)
-
-
-def test_coarser_is_a_strict_order_by_length() -> None:
-    """Of two different grains exactly one is coarser, also where neither divides the other."""
-    order = [Grain("minute", count) for count in MINUTE_COUNTS]
-    order += [Grain("hour"), Grain("day"), Grain("week"), Grain("month")]
-    for i, left in enumerate(order):
-        for j, right in enumerate(order):
-            assert left.coarser_than(right) is (i > j)
 
 
 @pytest.mark.parametrize(

@@ -31,16 +31,11 @@ def find(storage: Storage, version: Version | None) -> Sequence[Leftover]:
 def _known(storage: Storage, version: Version | None) -> set[str]:
     if version is None:
         return set()
-    live = live_folders(storage, version)
+    paths = (storage.relative(file.file_path) for file in version.files)
+    live = {"/".join(path.split("/")[:_DEPTH]) for path in paths if path}
     for receipt in version.all_receipts:
         live |= {receipt.stage, receipt.replaced}
     return live
-
-
-def live_folders(storage: Storage, version: Version) -> set[str]:
-    """The attempt folders in which a live file lies."""
-    paths = (storage.relative(file.file_path) for file in version.files)
-    return {"/".join(path.split("/")[:_DEPTH]) for path in paths if path}
 
 
 def _leftover(folder: str, files: Sequence[StoredFile]) -> Leftover:

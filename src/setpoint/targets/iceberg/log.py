@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
@@ -201,7 +201,3 @@ def number(snapshot: Snapshot) -> int:
 def files_digest(paths: Iterable[str]) -> str:
     """The digest of a set of files, as a receipt holds it."""
     return digest(*sorted(paths))
-
-
-def data_paths(files: Iterable[Any]) -> set[str]:
-    return {str(file.file_path) for file in files}

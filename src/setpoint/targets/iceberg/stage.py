@@ -6,7 +6,7 @@ table's field ids; no reader sees a file before a commit names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,6 @@ class IcebergStage:
     fit: Fit
     scope: Scope
     layout: Layout
-    known: Mapping[int, Any]
     files: tuple[StagedFile, ...]
     schema: T.StructType
     fields: Sequence[dict[str, Any]]
@@ -111,7 +110,6 @@ def write(
             fit=fit,
             scope=scope,
             layout=layout,
-            known=known,
             files=files,
             schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
             fields=fields,

@@ -229,7 +229,6 @@ class View:
             return False
         if self.by_partition or isinstance(self._pipeline.write, Replace):
             return entry.receipt.files == self.digest(units)
-        others = self._pipeline.newest_counts
         newest = max(held, key=lambda item: item.commit, default=None)
         if newest is not None and newest.manifest and newest.manifest.units != self.all_units():
             return False
@@ -238,7 +237,7 @@ class View:
             and item.manifest.absorbed <= entry.commit
             and all(
                 other.changed <= entry.commit
-                or (other.receipt.pipeline == self._name and self._apart(entry, other, others))
+                or (other.receipt.pipeline == self._name and self._apart(entry, other))
                 or (other.receipt.pipeline, other.receipt.window)
                 == (self._name, entry.receipt.window)
                 for other in item.entries
@@ -246,9 +245,9 @@ class View:
             for item in held
         )
 
-    def _apart(self, entry: Entry, other: Entry, newest_counts: bool) -> bool:
+    def _apart(self, entry: Entry, other: Entry) -> bool:
         """Whether another publish of the pipeline cannot have changed what an entry says."""
-        if newest_counts:
+        if self._pipeline.newest_counts:
             return False
         one, two = entry.receipt, other.receipt
         by_key = isinstance(self._pipeline.write, KEYED)

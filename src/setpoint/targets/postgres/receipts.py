@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 RECEIPTS = f"{OURS}.receipts"
 TOMBSTONES = f"{OURS}.tombstones"
 _TURNS = 5
+# `table_rows` counts the table after a keyed write; `drifted` tells that the count was not what the
+# receipt before had left.
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     number bigint GENERATED ALWAYS AS IDENTITY,
@@ -48,8 +50,7 @@ CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
 );
 """
 _LATEST = f"""
-SELECT DISTINCT ON ("window") number, "window", generation, attempt, xid, data_xid, seen, rows_kept,
-       table_rows, drifted, receipt
+SELECT DISTINCT ON ("window") "window", number, generation, xid, data_xid, seen, rows_kept, receipt
 FROM {RECEIPTS}
 WHERE table_id = $1 AND pipeline = $2 AND ($3::text[] IS NULL OR "window" = ANY ($3::text[]))
 ORDER BY "window", generation DESC
@@ -61,20 +62,15 @@ class Landed:
     """A receipt's row: the receipt, and what tells later whether its rows are still there.
 
     `data_xid` is the transaction that wrote the rows, `seen` the snapshot it saw, `rows_kept` the
-    rows it left in its slice. `table_rows` counts the table after a keyed write, `drifted` tells
-    that the count was not what the receipt before had left.
+    rows it left in its slice.
     """
 
     number: int
-    window: str
     generation: int
-    attempt: str
     xid: int
     data_xid: int
     seen: str
     rows_kept: int
-    table_rows: int | None
-    drifted: bool
     receipt: Receipt | None
 
 
@@ -124,7 +120,7 @@ def latest(
     """The latest receipt of each window."""
     ids = None if windows is None else list(windows)
     found = connection.execute(_LATEST, [table, pipeline, ids]).fetchall()
-    return {row[1]: Landed(**_named(row)) for row in found}
+    return {window: Landed(*row, _read(receipt)) for window, *row, receipt in found}
 
 
 def of_attempt(
@@ -156,11 +152,6 @@ def insert(
     connection.execute(
         f"INSERT INTO {RECEIPTS} ({', '.join(row)}) VALUES ({places})", list(row.values())
     )
-
-
-def _named(row: Sequence[Any]) -> dict[str, Any]:
-    values = dict(zip(Landed.__dataclass_fields__, row, strict=True))
-    return {**values, "receipt": _read(values["receipt"])}
 
 
 def _read(text: str) -> Receipt | None:

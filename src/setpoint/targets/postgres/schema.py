@@ -70,7 +70,7 @@ def fit(
         if name not in names:
             raise misfit(label, f"{name}, {part}, is not among them ({', '.join(names)})")
     if table is None:
-        fields = tuple(_field(item, None, label) for item in returned.fields)
+        fields = tuple(_field(item, label) for item in returned.fields)
         return Fit(fields, (), (), None)
     return _fit_existing(returned, table, evolve, label)
 
@@ -120,8 +120,8 @@ def _fit_existing(returned: T.StructType, table: StoredTable, evolve: Evolve, la
     return Fit(tuple(fields), tuple(added), required, table)
 
 
-def _field(item: T.StructField, column: None, label: str) -> Field:
-    chosen = mapped(item.dataType, column)
+def _field(item: T.StructField, label: str) -> Field:
+    chosen = mapped(item.dataType, None)
     if chosen is None:
         raise _unstorable(label, item)
     return Field(item.name, chosen, chosen.create == "text")

@@ -72,7 +72,7 @@ class Server:
         except psycopg.Error as error:
             raise self.explain(error, doing) from error
 
-    def explain(self, error: psycopg.Error, doing: str, state: str = UNCHANGED) -> SetpointError:
+    def explain(self, error: psycopg.Error, doing: str) -> SetpointError:
         """A failure of the server: what it refused, and whether a retry may heal it."""
         code = error.sqlstate or ""
         said = self.said(error)
@@ -80,7 +80,7 @@ class Server:
             return TransientError(
                 "SP-T01",
                 f"The connection {self.name} ({self.shown}) was lost while {doing}: {said}",
-                state=state,
+                state=UNCHANGED,
                 next="Run again; it is always safe.",
             )
         if code in ("55P03", "40P01", "40001", "57014"):
@@ -88,7 +88,7 @@ class Server:
                 "SP-P01",
                 f"PostgreSQL gave up waiting while {doing}: {said}",
                 why="Another session holds what this one needs.",
-                state=state,
+                state=UNCHANGED,
                 next="Run again; it is always safe.",
             )
         if code == "23514" and "no partition" in said:
@@ -96,7 +96,7 @@ class Server:
                 "SP-T03",
                 f"The table has no partition for rows of this run ({doing}): {said}",
                 why="PostgreSQL stores a row only where a partition takes it.",
-                state=state,
+                state=UNCHANGED,
                 next="Create the partition, for example CREATE TABLE ... PARTITION OF ... FOR "
                 "VALUES FROM ... TO ..., then run again.",
             )
@@ -106,7 +106,7 @@ class Server:
                 "SP-T03",
                 f"The constraint {named} of the table was violated while {doing}: {said}",
                 why="The table allows no such row.",
-                state=state,
+                state=UNCHANGED,
                 next="Correct the rows or the constraint, then run again.",
             )
         if code.startswith("22"):
@@ -114,14 +114,14 @@ class Server:
                 "SP-T03",
                 f"A value does not fit its column ({doing}): {said}",
                 why="PostgreSQL converts or stores every value or none.",
-                state=state,
+                state=UNCHANGED,
                 next="Correct the rows or the column, then run again.",
             )
         kind = TransientError if code.startswith(_PASSING) else PermanentError
         return kind(
             "SP-T01" if code.startswith(_ACCESS) else "SP-T03",
             f"PostgreSQL refused while {doing}: {said} ({code})",
-            state=state,
+            state=UNCHANGED,
             next="Correct the cause, then run again; it is always safe.",
         )
 
