@@ -31,13 +31,13 @@ from setpoint.model.audit import Audit
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, pipeline
 from setpoint.model.ports import Staged
+from setpoint.model.receipt import files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.model.table import delta
 from setpoint.model.window import Window
 from setpoint.targets.delta import schema
 from setpoint.targets.delta import stage as delta_stage
-from setpoint.targets.delta.log import files_digest
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.delta.target import DeltaTarget
 

@@ -13,7 +13,9 @@ from setpoint.model.run import Pinned, Run
 from setpoint.model.window import Window
 
 Frame = Any
-Recall = Callable[[str], Mapping[tuple[str, int], tuple[Receipt, int | None]]]
+# Receipts that the target may have forgotten, by window and generation, each with its commit.
+Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
+Recall = Callable[[str], Remembered]
 
 
 @dataclass(frozen=True)

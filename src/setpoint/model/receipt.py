@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from setpoint.model.fingerprint import digest
 
 ENVELOPE = "setpoint.receipts"
 VERSION = 1
@@ -88,6 +90,11 @@ def unseal(text: object) -> tuple[Receipt, ...]:
         return tuple(Receipt.from_dict(item) for item in body["receipts"])
     except (ValueError, TypeError, KeyError, AttributeError):
         return ()
+
+
+def files_digest(paths: Iterable[str]) -> str:
+    """The digest of a set of data files, as a receipt holds it."""
+    return digest(*sorted(paths))
 
 
 @dataclass(frozen=True)

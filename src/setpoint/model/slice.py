@@ -19,6 +19,8 @@ from setpoint.model.window import Window
 
 ColumnKind = Literal["date", "timestamp", "timestamp_ntz", "string", "integer", "long"]
 
+# The name of the partition whose value is null, as Hive, Spark and the formats spell it.
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _DAY = Grain.parse("day")
 _INTEGER_IDS = {"day": "%Y%m%d", "hour": "%Y%m%d%H", "month": "%Y%m"}
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from setpoint.errors import SetpointError, UsageError
 from setpoint.model.pipeline import Source
 from setpoint.model.receipt import unseal
-from setpoint.model.slice import typed
+from setpoint.model.slice import NULL_PARTITION, typed
 from setpoint.model.table import Delta
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage
@@ -29,7 +29,6 @@ _COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
 _MOST_COMMITS = 2_000
 # Beyond this, a Spark job counts rows sooner than one footer after the other is read.
 _MOST_FOOTERS = 2_000
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 # Operations that keep the rows they are not about; their rewriting of files is not a loss.
 _ROW_LEVEL = ("MERGE", "UPDATE", "DELETE", "OPTIMIZE", "COMPACT", "REORG", "RESTORE", "FSCK")
 
@@ -260,7 +259,8 @@ def _parquet(label: str, storage: Storage) -> ExistingTable:
 def _folders(path: str) -> dict[str, str | None]:
     pairs = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
     return {
-        unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs
+        unquote(name): None if value == NULL_PARTITION else unquote(value)
+        for name, _, value in pairs
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,18 @@ def violation(audit: Audit, schema: T.StructType) -> Column:
             return ~F.coalesce(F.expr(audit.text), F.lit(False))
         case _:
             raise TypeError(f"{audit.name} is not a row-level audit")
+
+
+def count_violations(rows: DataFrame, audits: Mapping[int, Audit]) -> dict[int, int]:
+    """Count the violations of row-level audits by their positions, in one job."""
+    counts = [
+        F.count_if(violation(audit, rows.schema)).alias(str(n)) for n, audit in audits.items()
+    ]
+    try:
+        found = rows.agg(*counts).collect()[0]
+    except Exception as error:
+        raise explain(error, "counting violations") from error
+    return {n: int(found[str(n)]) for n in audits}
 
 
 def check_columns(audits: Iterable[Audit], schema: T.StructType, label: str) -> None:
@@ -151,7 +163,7 @@ def _evaluate(
 def sample(frame: DataFrame) -> tuple[dict[str, Any], ...]:
     """A few rows for a person to look at."""
     return tuple(
-        {name: _shown(value) for name, value in row.asDict().items()}
+        {name: shown(value) for name, value in row.asDict().items()}
         for row in frame.limit(SAMPLE_ROWS).collect()
     )
 
@@ -259,5 +271,6 @@ def _unevaluable(audit: Audit, error: Exception) -> PermanentError:
     )
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
+    """A value as it stands in a sample."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from setpoint.errors import PermanentError, TransientError
 from setpoint.model import tombstones
-from setpoint.model.fingerprint import digest
 from setpoint.model.receipt import Receipt, unseal
 from setpoint.targets.delta.storage import Storage
 
@@ -201,11 +200,6 @@ class Snapshot:
 def application_id(pipeline: str, window: str) -> str:
     """The name under which a window's generation is kept in the log."""
     return f"setpoint:{pipeline}:{window}"
-
-
-def files_digest(paths: Iterable[str]) -> str:
-    """The digest of a set of data files, as a receipt holds it."""
-    return digest(*sorted(paths))
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from setpoint.errors import RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.ports import Remembered
+from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED
-from setpoint.targets.delta.log import Commit, DataFile, Snapshot, files_digest, open_snapshot
+from setpoint.targets.delta.log import Commit, DataFile, Snapshot, open_snapshot
 
 # Operations that change no row: the slice is what it was, though its files may differ.
 _NEUTRAL = frozenset(
@@ -26,8 +27,6 @@ _NEUTRAL = frozenset(
         "ADD COLUMNS",
     }
 )
-
-Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
 
 
 class Slices:

@@ -20,17 +20,17 @@ from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.ports import Staged
+from setpoint.model.receipt import files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.slice import typed
-from setpoint.spark import audits as spark_audits
+from setpoint.model.slice import NULL_PARTITION, typed
 from setpoint.spark import stage as spark_stage
+from setpoint.spark.audits import count_violations
 from setpoint.spark.batch import DELETED
 from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.delta.footers import can_answer, holds
-from setpoint.targets.delta.log import files_digest
 from setpoint.targets.delta.schema import Fit
 from setpoint.targets.delta.stats import FileStats, footer_stats
 from setpoint.targets.delta.storage import Storage
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FOLDER = "setpoint"
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,9 @@ def write(
     )
     proven = {n for n in by_footer if holds(row_level[n], [file.stats for file in files])}
     doubtful = {n: row_level[n] for n in sorted(by_footer - proven)}
-    counted = _count(frame.sparkSession, storage, staged, doubtful) if doubtful else {}
+    counted = {}
+    if doubtful:
+        counted = count_violations(rows_to_keep(frame.sparkSession, storage, staged), doubtful)
     return replace(staged, violations={**staged.violations, **dict.fromkeys(proven, 0), **counted})
 
 
@@ -172,22 +173,6 @@ def _only_value(scope: Scope, run: Run, partition_by: tuple[str, ...]) -> str | 
     if scope.rule is None or scope.rule.column not in partition_by:
         return None
     return scope.rule.only_value(run.window)
-
-
-def _count(
-    session: SparkSession, storage: Storage, staged: Staged, audits: Mapping[int, Audit]
-) -> dict[int, int]:
-    """Count the violations that footers only hint at, in one job over the staged rows."""
-    rows = rows_to_keep(session, storage, staged)
-    counts = [
-        F.count_if(spark_audits.violation(audit, rows.schema)).alias(str(n))
-        for n, audit in audits.items()
-    ]
-    try:
-        found = rows.agg(*counts).collect()[0]
-    except Exception as error:
-        raise explain(error, "counting violations") from error
-    return {n: int(found[str(n)]) for n in audits}
 
 
 def _forget(storage: Storage, folder: str) -> None:
@@ -248,7 +233,7 @@ def _folders(path: str, kinds: Mapping[str, str]) -> dict[str, str | None]:
     for part in path.split("/")[:-1]:
         name, _, value = part.partition("=")
         name, value = unquote(name), unquote(value)
-        values[name] = None if value == _NULL_FOLDER else _delta_spelling(kinds[name], value)
+        values[name] = None if value == NULL_PARTITION else _delta_spelling(kinds[name], value)
     return values
 
 

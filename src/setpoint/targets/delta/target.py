@@ -10,7 +10,7 @@ from setpoint.errors import PermanentError, RefusedError, TransientError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
-from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule
@@ -18,7 +18,7 @@ from setpoint.model.table import Delta
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.delta.fence import changed_meanwhile, refuse_if_fenced
-from setpoint.targets.delta.log import Snapshot, files_digest, open_snapshot
+from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows

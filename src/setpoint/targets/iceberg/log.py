@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from setpoint.model import tombstones
-from setpoint.model.fingerprint import digest
-from setpoint.model.receipt import ENVELOPE, Receipt, unseal
+from setpoint.model.receipt import ENVELOPE, Receipt, files_digest, unseal
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.catalog import TableName, unreachable
 from setpoint.targets.iceberg.generations import LastPublish
@@ -196,8 +195,3 @@ def operation(snapshot: Snapshot) -> str:
 def number(snapshot: Snapshot) -> int:
     """The commit's number; tables of format version 1 have none but the snapshot's id."""
     return snapshot.sequence_number or snapshot.snapshot_id
-
-
-def files_digest(paths: Iterable[str]) -> str:
-    """The digest of a set of files, as a receipt holds it."""
-    return digest(*sorted(paths))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from setpoint.errors import RefusedError
-from setpoint.model.slice import SliceRule
+from setpoint.model.slice import NULL_PARTITION, SliceRule
 from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
 from setpoint.targets.iceberg.ranges import TIME_TRANSFORMS, ordinal, stored_value
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DIVIDER = "__setpoint_p"
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _FUNCTIONS = "setpoint_functions"
 _EXPRESSIONS = {
     "year": "year({0}) - 1970",
@@ -110,7 +109,7 @@ class Layout:
             if not name.startswith(_DIVIDER):
                 continue
             position = int(name.removeprefix(_DIVIDER))
-            null = text == _NULL_FOLDER
+            null = text == NULL_PARTITION
             found[position] = None if null else _parsed(self.parts[position], text[1:])
         return [found[position] for position in range(len(self.parts))]
 

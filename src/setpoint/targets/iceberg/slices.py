@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
+from setpoint.model.ports import Remembered
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
@@ -19,8 +20,6 @@ from setpoint.targets.iceberg.types import KINDS
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-
-Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
 
 
 @dataclass

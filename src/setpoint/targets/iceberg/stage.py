@@ -18,6 +18,7 @@ from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
+from setpoint.model.receipt import files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.spark import stage as spark_stage
@@ -26,7 +27,6 @@ from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.iceberg.files import StagedFile, staged_files
-from setpoint.targets.iceberg.log import files_digest
 from setpoint.targets.iceberg.partitions import Layout
 from setpoint.targets.iceberg.schema import Fit
 from setpoint.targets.iceberg.storage import ROWS, Storage

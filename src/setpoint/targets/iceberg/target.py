@@ -12,7 +12,7 @@ from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
-from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule
@@ -21,7 +21,7 @@ from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite, Replace
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
-from setpoint.targets.iceberg.log import Version, files_digest, number, open_version
+from setpoint.targets.iceberg.log import Version, number, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
 from setpoint.targets.iceberg.slices import Slices, rule_of
 from setpoint.targets.iceberg.storage import FOLDER, Storage

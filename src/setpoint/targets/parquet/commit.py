@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError
-from setpoint.model.fingerprint import digest
-from setpoint.model.receipt import Receipt
+from setpoint.model.receipt import Receipt, files_digest
 from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
 from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, newest_name
@@ -113,14 +112,8 @@ class Commit:
                 why="Readers would see a half-made table, and a crash would leave one.",
                 next="Make the window one partition, or use delta(...) or iceberg(...).",
             )
-        self.receipt = replace(
-            self.receipt,
-            files=digest(
-                *sorted(
-                    f"{c.folder.removeprefix(f'{root}/')}/{n}" for c in contents for n in c.files
-                )
-            ),
-        )
+        paths = (f"{c.folder.removeprefix(f'{root}/')}/{n}" for c in contents for n in c.files)
+        self.receipt = replace(self.receipt, files=files_digest(paths))
         aside = list(view.aside.entries) if view and view.aside else []
         done: list[str] = []
         for content in contents:

@@ -15,7 +15,8 @@ from pyspark.sql import types as T
 from setpoint.errors import RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
-from setpoint.model.write import InsertNew, Merge
+from setpoint.model.slice import NULL_PARTITION
+from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import stage as spark_stage
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
@@ -31,7 +32,7 @@ from setpoint.targets.parquet.stage import (
     spec_of,
 )
 from setpoint.targets.parquet.storage import Files
-from setpoint.targets.parquet.view import NULL, Unit, View
+from setpoint.targets.parquet.view import Unit, View
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -81,7 +82,7 @@ def computed(
     folder = f"{stage.root}/{staged.location}/{ROWS}{number}"
     batch = read_back(session, staged)
     notes: tuple[str, ...] = ()
-    if isinstance(run.pipeline.write, (Merge, InsertNew)):
+    if isinstance(run.pipeline.write, KEYED):
         kept, new, notes, changes = _by_key(
             session, stored, batch, run, stage, dead, f"{folder}-changes", again=staged.corrects
         )
@@ -119,7 +120,7 @@ def _by_key(
 ) -> tuple[DataFrame | None, DataFrame, tuple[str, ...], DataFrame | None]:
     """What stays of the stored rows, what is new, notes, and all rows that come or go."""
     write = run.pipeline.write
-    assert isinstance(write, (Merge, InsertNew))
+    assert isinstance(write, KEYED)
     same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
     notes: tuple[str, ...] = ()
     if isinstance(write, InsertNew):
@@ -220,7 +221,7 @@ def _without(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:
 def _partitions(rows: DataFrame, stage: ParquetStage) -> list[tuple[str, ...]]:
     """The partitions in which some rows lie, as the metastore spells their values."""
     texts = [
-        F.coalesce(F.col(quoted(name)).cast("string"), F.lit(NULL)).alias(f"v{position}")
+        F.coalesce(F.col(quoted(name)).cast("string"), F.lit(NULL_PARTITION)).alias(f"v{position}")
         for position, name in enumerate(stage.partition_by)
     ]
     if not texts:
@@ -234,7 +235,7 @@ def _in_partitions(units: Sequence[Unit], stage: ParquetStage) -> Column:
     def one(unit: Unit) -> Column:
         values = [
             F.col(quoted(name)).eqNullSafe(
-                F.lit(None if unit.spec[name] == NULL else unit.spec[name]).cast(
+                F.lit(None if unit.spec[name] == NULL_PARTITION else unit.spec[name]).cast(
                     stage.schema[name].dataType
                 )
             )
@@ -251,7 +252,7 @@ def _canonical(spec: Spec, stage: ParquetStage) -> tuple[str, ...]:
     for name in stage.partition_by:
         text = spec[name]
         whole = isinstance(stage.schema[name].dataType, T.IntegralType)
-        values.append(str(int(text)) if whole and text != NULL else text)
+        values.append(str(int(text)) if whole and text != NULL_PARTITION else text)
     return tuple(values)
 
 

@@ -28,7 +28,7 @@ from setpoint.targets.parquet import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.storage import Files, files_at
-from setpoint.targets.parquet.view import RUNS, Unit, View, table_id
+from setpoint.targets.parquet.view import Unit, View, table_id
 from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ class ParquetTarget:
         return view.states(windows, recall(view.identity) if recall else {})
 
     def location(self, run: Run, attempt: str) -> str:
-        return f"{RUNS}/{run.pipeline.name}/{run.window.slug}/{attempt}"
+        from setpoint.targets.parquet import stage
+
+        return stage.location(run, attempt)
 
     def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
         from setpoint.spark.audits import check_columns

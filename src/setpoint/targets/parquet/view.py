@@ -15,9 +15,10 @@ from setpoint.errors import RefusedError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.ports import Remembered
+from setpoint.model.receipt import SliceState, files_digest
 from setpoint.model.scope import Scope
-from setpoint.model.slice import SliceRule, typed
+from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, Replace
 from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
@@ -27,10 +28,7 @@ from setpoint.targets.parquet.storage import Files
 FOLDER = "_setpoint"
 RUNS = f"{FOLDER}/runs"
 RECEIPTS = f"{FOLDER}/receipts"
-NULL = "__HIVE_DEFAULT_PARTITION__"
 _READERS = 16
-
-Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ class View:
         owner = rule.index(windows)
         for unit in self.units:
             text = unit.spec.get(rule.column)
-            window = owner(typed(rule.kind, None if text == NULL else text))
+            window = owner(typed(rule.kind, None if text == NULL_PARTITION else text))
             if window is not None:
                 found[window].append(unit)
         return found
@@ -257,12 +255,10 @@ class View:
         """The digest of the data files of some units, as a receipt holds it."""
         root = f"{self.info.root}/"
         held = self.hold(units)
-        return digest(
-            *sorted(
-                f"{place.removeprefix(root)}/{name}"
-                for place, item in held.items()
-                for name in item.files
-            )
+        return files_digest(
+            f"{place.removeprefix(root)}/{name}"
+            for place, item in held.items()
+            for name in item.files
         )
 
     def all_units(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from setpoint.model.audit import Audit, AuditResult, Unique
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
-from setpoint.spark.audits import SAMPLE_ROWS, set_level
+from setpoint.spark.audits import SAMPLE_ROWS, set_level, shown
 from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.postgres.stage import PostgresStage, read_back
@@ -48,12 +48,12 @@ def _unique(server: Server, staged: Staged, run: Run, audit: Unique) -> AuditRes
         sample: tuple[dict[str, Any], ...] = ()
         if count:
             names = [*audit.columns, "rows"]
-            shown = connection.execute(
+            worst = connection.execute(
                 f"{groups} HAVING count(*) > 1 ORDER BY rows DESC LIMIT {SAMPLE_ROWS}"
             ).fetchall()
             sample = tuple(
-                {name: _shown(value) for name, value in zip(names, row, strict=True)}
-                for row in shown
+                {name: shown(value) for name, value in zip(names, row, strict=True)}
+                for row in worst
             )
     detail = f"{count:,} surplus rows share a key with another row" if count else ""
     return AuditResult(audit.name, audit.severity, not count, count, rows, detail, sample)
@@ -63,7 +63,3 @@ def _compared(stage: PostgresStage, name: str) -> str:
     """A column that can be grouped by: json and xml have no equality of their own."""
     equal = stage.fit.field(name).mapped.cast not in ("json", "xml")
     return f"s.{quote(name)}" if equal else f"s.{quote(name)}::text"
-
-
-def _shown(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

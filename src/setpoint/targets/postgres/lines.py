@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.spark.contents import quoted
+from setpoint.spark.contents import TEXT_OPTIONS, quoted
 from setpoint.targets.postgres.schema import Field
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-TO_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 _NULL = "\\N"
 _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r"))
 _MASK_WIDTH = 60
@@ -61,7 +56,7 @@ def place_of(condition: int) -> tuple[int, int]:
 def _value(item: Field, kind: T.DataType) -> Column:
     column = F.col(quoted(item.name))
     if item.mapped.as_json:
-        return _escaped(F.to_json(column, TO_JSON), _ESCAPES)
+        return _escaped(F.to_json(column, TEXT_OPTIONS), _ESCAPES)
     if isinstance(kind, T.ArrayType):
         inner = kind.elementType
         quotes = (("\\", "\\\\"), ('"', '\\"'))

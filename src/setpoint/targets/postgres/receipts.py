@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
 );
 """
 _LATEST = f"""
-SELECT DISTINCT ON ("window") "window", number, generation, xid, data_xid, seen, rows_kept, receipt
+SELECT DISTINCT ON ("window") "window", receipt, number, generation, xid, data_xid, seen, rows_kept
 FROM {RECEIPTS}
 WHERE table_id = $1 AND pipeline = $2 AND ($3::text[] IS NULL OR "window" = ANY ($3::text[]))
 ORDER BY "window", generation DESC
@@ -65,13 +65,13 @@ class Landed:
     rows it left in its slice.
     """
 
+    receipt: Receipt | None
     number: int
     generation: int
     xid: int
     data_xid: int
     seen: str
     rows_kept: int
-    receipt: Receipt | None
 
 
 def ensure_schema(connection: psycopg.Connection[Any]) -> None:
@@ -120,7 +120,7 @@ def latest(
     """The latest receipt of each window."""
     ids = None if windows is None else list(windows)
     found = connection.execute(_LATEST, [table, pipeline, ids]).fetchall()
-    return {window: Landed(*row, _read(receipt)) for window, *row, receipt in found}
+    return {row[0]: Landed(_read(row[1]), *row[2:]) for row in found}
 
 
 def of_attempt(

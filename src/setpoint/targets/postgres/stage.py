@@ -23,12 +23,12 @@ from setpoint.model.audit import Audit, Unique, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.write import DeleteInsert, InsertNew, Merge
+from setpoint.model.write import KEYED, DeleteInsert, Merge
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED, Incoming
 from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, required
-from setpoint.spark.contents import fingerprint_text, quoted, row_hash
+from setpoint.spark.contents import TEXT_OPTIONS, fingerprint_text, quoted, row_hash
 from setpoint.spark.failures import explain
 from setpoint.targets.postgres import batch as keyed
 from setpoint.targets.postgres import lines
@@ -132,7 +132,7 @@ def write(
     write = run.pipeline.write
     frame = given = frame.select(*(F.col(quoted(name)) for name in fit.names))
     schema = frame.schema
-    incoming = Incoming(frame, write, run) if isinstance(write, (Merge, InsertNew)) else None
+    incoming = Incoming(frame, write, run) if isinstance(write, KEYED) else None
     frame = incoming.frame if incoming else frame
     removes = isinstance(write, Merge) and write.delete_when is not None
     if isinstance(write, Merge) and write.delete_when is not None:
@@ -194,7 +194,7 @@ def _counts(
 
 def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
     """The column sets whose uniqueness somebody will ask for."""
-    wanted = [write.keys] if isinstance(write, (Merge, InsertNew)) else []
+    wanted = [write.keys] if isinstance(write, KEYED) else []
     wanted += [audit.columns for audit in audits if isinstance(audit, Unique)]
     return list(dict.fromkeys(wanted))
 
@@ -310,7 +310,7 @@ def _keyed(
 ) -> Staged:
     """The stage of a keyed write, brought to one row per key inside PostgreSQL."""
     write = run.pipeline.write
-    assert isinstance(write, (Merge, InsertNew))
+    assert isinstance(write, KEYED)
     staged = _staged(stage, observed, audits, attempt)
     notes: tuple[str, ...] = ()
     with server.session(f"resolving the keys of {run.label}") as connection:
@@ -322,24 +322,10 @@ def _keyed(
     staged = replace(staged, quarantined=incoming.quarantined(), notes=notes)
     if staged.rows != observed.rows and any(staged.violations.values()):
         # Some of the rows that were counted are no longer there.
-        staged = replace(staged, violations=_recounted(session, server, staged, audits))
+        wanted = {n: audits[n] for n in staged.violations}
+        counted = spark_audits.count_violations(read_back(session, server, staged), wanted)
+        staged = replace(staged, violations=counted)
     return staged
-
-
-def _recounted(
-    session: SparkSession, server: Server, staged: Staged, audits: Sequence[Audit]
-) -> dict[int, int]:
-    rows = read_back(session, server, staged)
-    wanted = {n: audits[n] for n in staged.violations}
-    counts = [
-        F.count_if(spark_audits.violation(audit, rows.schema)).alias(str(n))
-        for n, audit in wanted.items()
-    ]
-    try:
-        found = rows.agg(*counts).collect()[0]
-    except Exception as error:
-        raise explain(error, "counting violations") from error
-    return {n: int(found[str(n)]) for n in wanted}
 
 
 def _staged(
@@ -412,7 +398,7 @@ def _restored(name: str, item: T.StructField, as_json: bool) -> Column:
         return column.cast(item.dataType).alias(item.name)
     if isinstance(item.dataType, T.VariantType):
         return F.parse_json(column).alias(item.name)
-    return F.from_json(column, item.dataType, lines.TO_JSON).alias(item.name)  # type: ignore[arg-type]
+    return F.from_json(column, item.dataType, TEXT_OPTIONS).alias(item.name)  # type: ignore[arg-type]
 
 
 def _refuse_unfit(
