@@ -11,7 +11,6 @@ from setpoint.errors import (
     RefusedError,
     SetpointError,
     TransientError,
-    UnknownCommitError,
 )
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Fenced, Published, Staged
@@ -24,6 +23,7 @@ from setpoint.targets.postgres.names import TableName, quote
 from setpoint.targets.postgres.receipts import Landed
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.postgres.slices import Slices, condition_of, rule_of
+from setpoint.targets.refusals import unseen
 
 if TYPE_CHECKING:
     import psycopg
@@ -78,7 +78,7 @@ class Publishing:
             table, notes = self._write(connection, xid)
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise Again from error
-        if commit(connection, self.server, self.run.label, xid):
+        if commit(connection, self.server, self.run, xid):
             return self._confirmed(connection, xid, table, notes)
         with self.server.session("reading a receipt back") as fresh:
             return self._confirmed(fresh, xid, table, notes)
@@ -340,7 +340,7 @@ class Publishing:
                 connection, receipt.pipeline, receipt.window, receipt.attempt
             )
         except psycopg.Error as error:
-            raise unseen(run.label, self.server.said(error)) from error
+            raise unseen(run, self.server.said(error)) from error
         if found is None:
             raise PermanentError(
                 "SP-P04",
@@ -364,7 +364,7 @@ def table_id_of(connection: psycopg.Connection[Any], oid: int) -> str:
     return f"{connection.info.dbname}/{oid}"
 
 
-def commit(connection: psycopg.Connection[Any], server: Server, label: str, xid: int) -> bool:
+def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: int) -> bool:
     """Commit; if the answer is lost, ask the server what became of the transaction.
 
     False: it has landed, but the connection is gone.
@@ -377,18 +377,18 @@ def commit(connection: psycopg.Connection[Any], server: Server, label: str, xid:
         code = error.sqlstate or ""
         if code not in _LOST and not code.startswith("08"):
             raise  # the server answered: a deferred constraint, for example
-        _settle(server, label, xid, server.said(error))
+        _settle(server, run, xid, server.said(error))
         return False
     if status != "COMMIT":
         raise PermanentError(
             "SP-P01",
-            f"PostgreSQL answered the commit of {label} with {status}.",
+            f"PostgreSQL answered the commit of {run.label} with {status}.",
             next="Run again; it is always safe.",
         )
     return True
 
 
-def _settle(server: Server, label: str, xid: int, said: str) -> None:
+def _settle(server: Server, run: Run, xid: int, said: str) -> None:
     """Return when the transaction has committed; raise when it has not, or nobody knows."""
     import psycopg
 
@@ -402,30 +402,19 @@ def _settle(server: Server, label: str, xid: int, said: str) -> None:
                     break
                 connection.execute("SELECT pg_sleep(0.2)")
     except (SetpointError, psycopg.Error) as error:
-        raise unseen(label, said) from error
+        raise unseen(run, said) from error
     match found[0] if found else None:
         case "committed":
             return
         case "aborted":
             raise TransientError(
                 "SP-T01",
-                f"The connection was lost during the commit of {label}: {said}",
+                f"The connection was lost during the commit of {run.label}: {said}",
                 why="The server says that the transaction was rolled back.",
                 next="Run again; it is always safe.",
             )
         case _:
-            raise unseen(label, said)
-
-
-def unseen(label: str, said: str) -> UnknownCommitError:
-    """The commit was sent, and its outcome is not known."""
-    return UnknownCommitError(
-        "SP-P02",
-        f"The answer to the commit of {label} was not seen: {said}",
-        why="It may have landed; only the target can say.",
-        state="The window holds either its old rows or the new ones, never a mixture.",
-        next="Settle it with: setpoint recover",
-    )
+            raise unseen(run, said)
 
 
 def _drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> None:
