@@ -24,7 +24,7 @@ from setpoint.targets.parquet.content import Change
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
-from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.storage import UNREACHABLE, Files
 from setpoint.targets.parquet.view import FOLDER, View
 from setpoint.targets.refusals import unseen
 
@@ -133,7 +133,7 @@ class Publisher:
         live = [f"{unit.location}/" for unit in now.units] if now else []
         for place in done:
             if not any(location.startswith(f"{place}/") for location in live):
-                with suppress(OSError, SetpointError):
+                with suppress(*UNREACHABLE):
                     files.drop(place)
         commit.forget_old_manifests()
         return replace(published, notes=change.notes if change else ())

@@ -24,7 +24,8 @@ _LEASE_MS = 15 * 60_000
 # File systems on which only one of two creators of a file succeeds.
 _EXCLUSIVE = frozenset({"hdfs", "viewfs", "abfs", "abfss", "gs", "ofs", "file"})
 # What a file system that does not answer raises, on either side of the bridge to the JVM.
-UNREACHABLE = (OSError, Py4JError, SetpointError)
+SILENT = (OSError, Py4JError)
+UNREACHABLE = (*SILENT, SetpointError)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from setpoint.model.write import Overwrite, Replace
 from setpoint.targets.parquet import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
-from setpoint.targets.parquet.storage import Files, files_at
+from setpoint.targets.parquet.storage import SILENT, Files, files_at
 from setpoint.targets.parquet.view import Unit, View, table_id
 from setpoint.targets.refusals import holds_live_rows
 
@@ -256,7 +256,7 @@ class ParquetTarget:
     def _drop(self, root: str, place: str) -> None:
         try:
             self._files(root).drop(place)
-        except OSError as error:
+        except SILENT as error:
             raise TransientError(
                 "SP-T01", f"{place} could not be removed: {error}", next="See: setpoint recover"
             ) from error

@@ -23,7 +23,7 @@ from setpoint.model.window import Window
 from setpoint.model.write import KEYED, Replace
 from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
 from setpoint.targets.parquet.metastore import Spec, TableInfo
-from setpoint.targets.parquet.storage import Files
+from setpoint.targets.parquet.storage import SILENT, Files
 
 FOLDER = "_setpoint"
 RUNS = f"{FOLDER}/runs"
@@ -119,7 +119,7 @@ class View:
             return hold(self._files, folder)
         except FileNotFoundError:
             return hold(self._files, folder)  # replaced while we looked: its successor is there
-        except OSError as error:
+        except SILENT as error:
             raise TransientError(
                 "SP-T01",
                 f"The rows of {self._pipeline.target.label} could not be looked at: {error}",
