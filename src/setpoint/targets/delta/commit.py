@@ -39,17 +39,18 @@ def commit_files(
 ) -> None:
     """Make staged files the window's slice; without a stage, add the receipt alone."""
     if staged is not None:
-        commit = _creation if snapshot is None else _replacement
-        _guarded(run, commit(snapshot, storage, run, receipt, staged))
+        if snapshot is None:
+            commit = _creation(storage, receipt, staged)
+        else:
+            commit = _replacement(snapshot, run, receipt, staged)
     elif snapshot is not None:
-        _guarded(run, _receipt_alone(snapshot, receipt))
+        commit = _receipt_alone(snapshot, receipt)
     else:
         raise TableMoved("the table is gone")
+    _guarded(run, commit)
 
 
-def _creation(
-    snapshot: Snapshot | None, storage: Storage, run: Run, receipt: Receipt, staged: Staged
-) -> Callable[[], None]:
+def _creation(storage: Storage, receipt: Receipt, staged: Staged) -> Callable[[], None]:
     from deltalake import Schema
     from deltalake.transaction import create_table_with_add_actions
 
@@ -66,11 +67,10 @@ def _creation(
 
 
 def _replacement(
-    snapshot: Snapshot | None, storage: Storage, run: Run, receipt: Receipt, staged: Staged
+    snapshot: Snapshot, run: Run, receipt: Receipt, staged: Staged
 ) -> Callable[[], None]:
     from deltalake import Schema
 
-    assert snapshot is not None
     table, stage = snapshot.table, staged.handle
     schema = Schema.from_json(stage.fit.schema_json) if stage.fit.added else table.schema()
     return lambda: table.create_write_transaction(

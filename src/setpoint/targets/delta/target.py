@@ -45,10 +45,11 @@ class DeltaTarget:
         return self._storage.uri
 
     def connectors(self) -> frozenset[str]:
-        return frozenset({"delta"}) if self._mechanism().kind == "connector" else frozenset()
+        connector = self._mechanism(self._snapshot()).kind == "connector"
+        return frozenset({"delta"}) if connector else frozenset()
 
     def mechanism(self) -> str:
-        return self._mechanism().words
+        return self._mechanism(self._snapshot()).words
 
     def table_id(self) -> str | None:
         snapshot = self._snapshot()
@@ -182,10 +183,8 @@ class DeltaTarget:
                     receipt, tombstones=self._removed.after(snapshot, run.window, staged)
                 )
             try:
-                if chosen.kind == "files":
+                if snapshot is None or chosen.kind == "files":
                     commit.commit_files(snapshot, self._storage, run, receipt, staged)
-                elif snapshot is None:
-                    raise changed_meanwhile(self.uri, "features")
                 elif isinstance(run.pipeline.write, KEYED) and staged:
                     notes = self._merge(session, snapshot, run, receipt, staged, unapplied)
                 else:
@@ -345,9 +344,8 @@ class DeltaTarget:
     def _snapshot(self) -> Snapshot | None:
         return open_snapshot(self._storage)
 
-    def _mechanism(self, snapshot: Snapshot | None = None) -> Mechanism:
-        pipeline = self._pipeline
-        return choose(snapshot or self._snapshot(), pipeline.write, pipeline.slice_column)
+    def _mechanism(self, snapshot: Snapshot | None) -> Mechanism:
+        return choose(snapshot, self._pipeline.write, self._pipeline.slice_column)
 
     def _refuse_append_only(self, snapshot: Snapshot) -> None:
         if not isinstance(self._pipeline.write, InsertNew):

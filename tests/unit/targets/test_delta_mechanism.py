@@ -1,0 +1,26 @@
+"""How a Delta table is written, chosen by the look that the publish is decided on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from setpoint import Merge, Window, delta, pipeline
+from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.target import DeltaTarget
+
+
+def test_a_table_that_appears_after_the_look_changes_no_choice(tmp_path: Path) -> None:
+    """Who saw no table creates it, and is refused by the log; only a new look sees the table."""
+    table = delta(str(tmp_path / "out"))
+
+    @pipeline(every="day", target=table, write=Merge(key="id", sequence_by="seq"))
+    def job(window: Window) -> None: ...
+
+    target = DeltaTarget(job, table, Storage.at(str(tmp_path / "out")))
+    seen = target._snapshot()
+    write_deltalake(str(tmp_path / "out"), pa.table({"id": [1], "seq": [1]}))
+    assert target._mechanism(seen).kind == "files"
+    assert target.connectors() == {"delta"}
