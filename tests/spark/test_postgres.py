@@ -329,7 +329,7 @@ def test_events_are_inserted_once_and_contradictions_reported(lab: Any, db: Data
     assert set(before) < set(db.versions())
     assert lab.run(job).state == "unchanged"
     wrong = [(3, "other", 1), (4, "d", 1)]
-    with pytest.raises(RefusedError, match=r"SP-O07.*1 rows.*other"):
+    with pytest.raises(RefusedError, match=r"SP-O07.*1 of 2 rows.*other"):
         lab.run(lab.job(wrong, ORDERS, target=TABLE, write=write), "2026-04-27")
     twins = [(8, "x", 1), (8, "y", 1)]
     with pytest.raises(RefusedError, match=r"SP-O07.*1 keys \(id\).*differ"):

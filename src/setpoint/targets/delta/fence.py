@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from setpoint.errors import TransientError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Fenced, Staged
 from setpoint.model.receipt import SliceState
@@ -12,6 +11,7 @@ from setpoint.model.window import Window
 from setpoint.targets.delta.log import Snapshot
 from setpoint.targets.delta.schema import same_type
 from setpoint.targets.delta.slices import Slices
+from setpoint.targets.refusals import changed_meanwhile
 
 
 def refuse_if_fenced(
@@ -37,16 +37,6 @@ def refuse_if_fenced(
         _refuse_if_moved_away(snapshot, staged)
 
 
-def changed_meanwhile(uri: str, what: str) -> TransientError:
-    """The stage was made for a table that is another one now."""
-    return TransientError(
-        "SP-P01",
-        f"The {what} of the table at {uri} changed while the rows were staged.",
-        why="The staged files were made for the table as it was.",
-        next=f"Run again; the new attempt looks at the new {what}.",
-    )
-
-
 def _is_newer(pipeline: Pipeline, now: str, then: str) -> bool:
     """Whether another window has become the newest; what the log forgot does not count."""
     return now != then and newest_of([now, then], pipeline) == now
@@ -63,4 +53,4 @@ def _refuse_if_moved_away(snapshot: Snapshot, staged: Staged) -> None:
         same_type(field.kind, item["type"])
         for field, item in zip(snapshot.fields, fitted, strict=False)
     ):
-        raise changed_meanwhile(snapshot.storage.uri, "columns")
+        raise changed_meanwhile(f"at {snapshot.storage.uri}", "columns")

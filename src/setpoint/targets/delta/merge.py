@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import Receipt, seal
 from setpoint.model.run import Run
@@ -29,6 +28,7 @@ from setpoint.spark.stage import pinned_settings
 from setpoint.targets.delta.commit import connector_failure
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.refusals import contradicts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,14 +155,7 @@ def contradictions(
         count = pairs.count()
     except Exception as error:
         raise connector_failure(error, run) from error
-    raise RefusedError(
-        "SP-O07",
-        f"{count:,} of {staged.rows:,} rows of {run.label} have a key "
-        f"({', '.join(write.keys)}) that is stored with other content. For example: {found[0]}.",
-        why="An event never changes, so one of the two rows is wrong and nothing says which.",
-        next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
-        "the stored rows and report the others.",
-    )
+    raise contradicts(run, write, count, staged.rows, found[0])
 
 
 def _that_win(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from setpoint.errors import RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
 from setpoint.model.receipt import Receipt, SliceState, files_digest
@@ -14,6 +13,7 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED
 from setpoint.targets.delta.log import Commit, DataFile, Snapshot, open_snapshot
+from setpoint.targets.refusals import no_slice_column
 
 # Operations that change no row: the slice is what it was, though its files may differ.
 _NEUTRAL = frozenset(
@@ -164,10 +164,5 @@ def count_rows(files: Iterable[DataFile]) -> int | None:
 def _rule(pipeline: Pipeline, column: str, snapshot: Snapshot) -> SliceRule:
     field = snapshot.field(column)
     if field is None:
-        raise RefusedError(
-            "SP-T02",
-            f"The table at {snapshot.storage.uri} has no column {column}.",
-            why="It is the column that says which window a row belongs to.",
-            next="Correct partition_by or time of the pipeline's target.",
-        )
+        raise no_slice_column(f"at {snapshot.storage.uri}", column)
     return SliceRule.of(column, str(field.kind), pipeline.every, pipeline.timezone)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.ports import Staged
@@ -34,6 +34,7 @@ from setpoint.targets.delta.footers import can_answer, holds
 from setpoint.targets.delta.schema import Fit
 from setpoint.targets.delta.stats import FileStats, footer_stats
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.refusals import rows_differ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,7 +136,9 @@ def write(
     constant = {slice_column: only_value} if only_value else {}
     kinds = {field.name: field.dataType.typeName() for field in schema.fields}
     found = _files(storage, folder, constant, kinds)
-    _refuse_if_rows_differ(run, found, observed.rows)
+    stored = sum(file.stats.rows for file in found)
+    if stored != observed.rows:
+        raise rows_differ(run.label, observed.rows, stored, "was dropped")
     files = tuple(file for file in found if not file.deleted)
     deletes = observed.counts.get(DELETED, 0)
     stage = DeltaStage(
@@ -244,17 +247,3 @@ def _delta_spelling(kind: str, text: str) -> str:
             value = value.astimezone(timezone.utc).replace(tzinfo=None)
         return value.isoformat(" ", "microseconds" if value.microsecond else "seconds")
     return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _refuse_if_rows_differ(run: Run, files: Sequence[StagedFile], rows: int) -> None:
-    stored = sum(file.stats.rows for file in files)
-    if stored != rows:
-        raise PermanentError(
-            "SP-P04",
-            f"The staging job of {run.label} counted {rows:,} rows, but the staged files hold "
-            f"{stored:,}.",
-            why="A task may have run twice, or files may have been removed while staging.",
-            state="The target is unchanged; the stage was dropped.",
-            next="Run again; it is always safe. If it happens twice, look for something that "
-            "cleans up below the table's folder.",
-        )

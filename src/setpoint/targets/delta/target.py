@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, RefusedError, TransientError
+from setpoint.errors import PermanentError, RefusedError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
@@ -17,13 +17,20 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
-from setpoint.targets.delta.fence import changed_meanwhile, refuse_if_fenced
+from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
 from setpoint.targets.delta.storage import Storage
-from setpoint.targets.refusals import holds_live_rows, unseen
+from setpoint.targets.refusals import (
+    after_commit,
+    changed_meanwhile,
+    holds_live_rows,
+    kept_stored,
+    lost_races,
+    not_in_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,7 +182,7 @@ class DeltaTarget:
             refuse_if_fenced(self._pipeline, snapshot, run.window, expected, staged)
             chosen = self._mechanism(snapshot)
             if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
-                raise changed_meanwhile(self.uri, "features")
+                raise changed_meanwhile(f"at {self.uri}", "features")
             receipt = replace(receipt, looked_at=snapshot.version if snapshot else None)
             unapplied = snapshot.unapplied(self._pipeline.name) if snapshot else frozenset[str]()
             if isinstance(run.pipeline.write, Merge):
@@ -194,7 +201,7 @@ class DeltaTarget:
                     )
             except commit.TableMoved:
                 continue
-            try:
+            with after_commit(run):
                 if chosen.kind == "files":
                     # The log took exactly the version after the one we looked at, or nothing.
                     version = snapshot.version + 1 if snapshot else 0
@@ -208,16 +215,7 @@ class DeltaTarget:
                     receipt = replace(receipt, generation=receipt.generation + 1)
                     continue
                 return published
-            except (TransientError, PermanentError) as error:
-                if error.code != "SP-T01":
-                    raise
-                # The commit was taken; that it cannot be looked at now makes it unseen.
-                raise unseen(run, error.what) from error
-        raise TransientError(
-            "SP-P01",
-            f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
-            next="Run again when the table is less busy; it is always safe.",
-        )
+        raise lost_races(run, _TURNS)
 
     def _missed(self, receipt: Receipt) -> bool:
         """Whether removed keys are known now that the published receipt does not name."""
@@ -242,7 +240,7 @@ class DeltaTarget:
         kept = merge.contradictions(session, snapshot.version, storage, run, staged, refuse=refuse)
         fence = snapshot.fence(receipt, self._pipeline.newest_counts)
         merge.merge(session, storage, run, receipt, staged, fence, unapplied)
-        return _kept(kept)
+        return kept_stored(kept)
 
     def _slipped_in(
         self,
@@ -262,7 +260,7 @@ class DeltaTarget:
         if commit is None or commit.read_version in (None, receipt.looked_at):
             return ()
         before = int(commit.read_version or 0)
-        return _kept(
+        return kept_stored(
             merge.contradictions(session, before, self._storage, run, staged, refuse=False)
         )
 
@@ -333,12 +331,7 @@ class DeltaTarget:
             state = self.inspect([run.window])[run.window]
             if state.generation >= receipt.generation or self._pipeline.newest_counts:
                 raise Fenced(state)
-            raise PermanentError(
-                "SP-P04",
-                f"The commit of {run.label} was acknowledged, but its receipt is not in the log.",
-                state="The window holds either its old rows or the new ones, never a mixture.",
-                next="Look at the table's history, then: setpoint recover",
-            )
+            raise not_in_table(run)
         return published
 
     def _snapshot(self) -> Snapshot | None:
@@ -378,9 +371,3 @@ class DeltaTarget:
                 why="A table created there would hide them or mix with them.",
                 next="Choose an empty place, or convert the files to Delta first.",
             )
-
-
-def _kept(count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    return (f"{count:,} rows have a key that is stored with other content; the stored are kept",)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, Replace
@@ -33,6 +32,7 @@ from setpoint.targets.iceberg.ranges import python_value
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.stage import IcebergStage, field_ids, read_back, with_ids
 from setpoint.targets.iceberg.types import KINDS
+from setpoint.targets.refusals import contradicts, kept_stored
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -198,9 +198,8 @@ class Changes:
             new, differ = int(found["new"]), int(found["differ"])
             if differ and insert.conflicts == "refuse":
                 example = sample(looked.where(_WINS).select(*self._columns))[0]
-                raise _contradiction(self._run, insert, differ, self._staged.rows, example)
-            said = f"{differ:,} rows have a key that is stored with other content; the stored are "
-            notes = (f"{said}kept",) if differ else ()
+                raise contradicts(self._run, insert, differ, self._staged.rows, example)
+            notes = kept_stored(differ)
             if new == self._staged.rows:
                 return Change((), self._stage.files, notes)
             rows = looked.where(F.col(_FILE).isNull()).select(*self._columns)
@@ -280,16 +279,3 @@ class Changes:
             writer = writer.partitionBy(*dividers) if dividers else writer
             writer.parquet(stage.storage.spark_path(self._folder))
         return staged_files(stage.storage, self._folder, stage.layout, known)
-
-
-def _contradiction(
-    run: Run, write: InsertNew, count: int, rows: int, example: dict[str, Any]
-) -> RefusedError:
-    return RefusedError(
-        "SP-O07",
-        f"{count:,} of {rows:,} rows of {run.label} have a key ({', '.join(write.keys)}) that is "
-        f"stored with other content. For example: {example}.",
-        why="An event never changes, so one of the two rows is wrong and nothing says which.",
-        next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
-        "the stored rows and report the others.",
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from setpoint.errors import TransientError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Fenced, Staged
 from setpoint.model.receipt import SliceState
@@ -14,6 +13,7 @@ from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.partitions import Layout
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.types import same_type, spark_type
+from setpoint.targets.refusals import changed_meanwhile
 
 if TYPE_CHECKING:
     from pyiceberg.table import Transaction
@@ -50,7 +50,7 @@ def refuse_other_ids(name: TableName, transaction: Transaction, stage: IcebergSt
     fields = transaction.table_metadata.schema().fields
     given = {field.name: field.field_id for field in fields}
     if stage.fit.ids and given != stage.fit.ids:
-        raise _changed_meanwhile(name, "column ids")
+        raise changed_meanwhile(name, "column ids")
 
 
 def _is_newer(pipeline: Pipeline, now: str, then: str) -> bool:
@@ -69,17 +69,8 @@ def _refuse_if_moved_away(version: Version, stage: IcebergStage) -> None:
         or (field.required and field.name not in fit.required)
         for field in fields
     ):
-        raise _changed_meanwhile(version.name, "columns")
+        raise changed_meanwhile(version.name, "columns")
     if Layout.of(version.table.spec(), version.schema) != stage.layout:
-        raise _changed_meanwhile(version.name, "partitioning")
+        raise changed_meanwhile(version.name, "partitioning")
     if version.table.location() != stage.storage.location:
-        raise _changed_meanwhile(version.name, "location")
-
-
-def _changed_meanwhile(name: TableName, what: str) -> TransientError:
-    return TransientError(
-        "SP-P01",
-        f"The {what} of the table {name} changed while the rows were staged.",
-        why="The staged files were made for the table as it was.",
-        next=f"Run again; the new attempt looks at the new {what}.",
-    )
+        raise changed_meanwhile(version.name, "location")

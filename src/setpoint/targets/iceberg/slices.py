@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
 from setpoint.model.receipt import Receipt, SliceState
@@ -17,6 +16,7 @@ from setpoint.model.write import DeleteInsert, Overwrite, Replace
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.ranges import Values, values_of
 from setpoint.targets.iceberg.types import KINDS
+from setpoint.targets.refusals import no_slice_column
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -142,12 +142,7 @@ def rule_of(pipeline: Pipeline, column: str, version: Version) -> SliceRule:
     """The slice rule for a column of the table, or a refusal."""
     field = next((item for item in version.schema.fields if item.name == column), None)
     if field is None:
-        raise RefusedError(
-            "SP-T02",
-            f"The table {version.name} has no column {column}.",
-            why="It is the column that says which window a row belongs to.",
-            next="Correct partition_by or time of the pipeline's target.",
-        )
+        raise no_slice_column(version.name, column)
     kind = KINDS.get(str(field.field_type), str(field.field_type))
     return SliceRule.of(column, kind, pipeline.every, pipeline.timezone)
 

@@ -30,6 +30,7 @@ from setpoint.targets.iceberg.files import StagedFile, staged_files
 from setpoint.targets.iceberg.partitions import Layout
 from setpoint.targets.iceberg.schema import Fit
 from setpoint.targets.iceberg.storage import ROWS, Storage
+from setpoint.targets.refusals import rows_differ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,15 +189,7 @@ def _forget(storage: Storage, folder: str) -> None:
 def _refuse_odd_files(run: Run, fit: Fit, files: Sequence[StagedFile], rows: int) -> None:
     stored = sum(file.rows for file in files)
     if stored != rows:
-        raise PermanentError(
-            "SP-P04",
-            f"The staging job of {run.label} counted {rows:,} rows, but the staged files hold "
-            f"{stored:,}.",
-            why="A task may have run twice, or files may have been removed while staging.",
-            state="The target is unchanged; the stage was dropped.",
-            next="Run again; it is always safe. If it happens twice, look for something that "
-            "cleans up below the table's location.",
-        )
+        raise rows_differ(run.label, rows, stored, "was dropped")
     if any(file.ids not in ({}, fit.ids) for file in files):
         raise PermanentError(
             "SP-P04",

@@ -25,7 +25,7 @@ from setpoint.targets.iceberg.log import Version, number, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
 from setpoint.targets.iceberg.slices import Slices, rule_of
 from setpoint.targets.iceberg.storage import FOLDER, Storage
-from setpoint.targets.refusals import holds_live_rows, unseen
+from setpoint.targets.refusals import after_commit, holds_live_rows, lost_races, not_in_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -207,18 +207,9 @@ class IcebergTarget:
                 commit.send(run, transaction)
             except commit.TableMoved:
                 continue
-            try:
+            with after_commit(run):
                 return replace(self._confirm(run, receipt, staged), notes=change.notes)
-            except (TransientError, PermanentError) as error:
-                if error.code != "SP-T01":
-                    raise
-                # The commit was taken; that it cannot be looked at now makes it unseen.
-                raise unseen(run, error.what) from error
-        raise TransientError(
-            "SP-P01",
-            f"The commit of {run.label} lost {_TURNS} races against other writers of the table.",
-            next="Run again when the table is less busy; it is always safe.",
-        )
+        raise lost_races(run, _TURNS)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         version = self._version()
@@ -366,12 +357,7 @@ class IcebergTarget:
             state = self.inspect([run.window])[run.window]
             if state.generation >= receipt.generation:
                 raise Fenced(state)
-            raise PermanentError(
-                "SP-P04",
-                f"The commit of {run.label} was acknowledged, but its receipt is not in main.",
-                state="The window holds either its old rows or the new ones, never a mixture.",
-                next="Look at the table's history, then: setpoint recover",
-            )
+            raise not_in_table(run)
         if staged is not None and isinstance(run.pipeline.write, (Overwrite, Replace)):
             state = self.inspect([run.window])[run.window]
             ours = state.receipt is not None and state.receipt.attempt == receipt.attempt

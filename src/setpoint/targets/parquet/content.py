@@ -12,7 +12,6 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.slice import NULL_PARTITION
@@ -28,11 +27,11 @@ from setpoint.targets.parquet.stage import (
     ROWS,
     ParquetStage,
     read_back,
-    refuse_if_rows_differ,
     spec_of,
 )
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import Unit, View
+from setpoint.targets.refusals import contradicts, kept_stored, rows_differ
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -84,7 +83,7 @@ def computed(
     notes: tuple[str, ...] = ()
     if isinstance(run.pipeline.write, KEYED):
         kept, new, notes, changes = _by_key(
-            session, stored, batch, run, stage, dead, f"{folder}-changes", again=staged.corrects
+            session, stored, batch, run, staged, dead, f"{folder}-changes"
         )
         if changes is None:
             return Change((), notes)
@@ -112,11 +111,9 @@ def _by_key(
     stored: DataFrame | None,
     batch: DataFrame,
     run: Run,
-    stage: ParquetStage,
+    staged: Staged,
     dead: Sequence[str],
     place: str,
-    *,
-    again: bool,
 ) -> tuple[DataFrame | None, DataFrame, tuple[str, ...], DataFrame | None]:
     """What stays of the stored rows, what is new, notes, and all rows that come or go."""
     write = run.pipeline.write
@@ -125,13 +122,11 @@ def _by_key(
     notes: tuple[str, ...] = ()
     if isinstance(write, InsertNew):
         if stored is not None:
-            notes = _refuse_contradictions(batch, stored, same, write, run, stage)
+            notes = _refuse_contradictions(batch, stored, same, write, run, staged)
         wins = batch if stored is None else _without(batch, stored, same)
     else:
         alive = tombstones.without_removed(batch, write, dead)
-        wins = (
-            alive if stored is None else _that_win(alive, stored, same, write, stage, again=again)
-        )
+        wins = alive if stored is None else _that_win(alive, stored, same, write, staged)
     # Written, not computed twice: the look and the rewrite must see the same rows.
     won = _written(wins, place)
     wins = session.read.schema(wins.schema).option("globPaths", "false").parquet(place)
@@ -166,14 +161,12 @@ def _that_win(
     stored: DataFrame,
     same: str,
     write: Merge,
-    stage: ParquetStage,
-    *,
-    again: bool,
+    staged: Staged,
 ) -> DataFrame:
     """The rows that replace what is stored under their key."""
-    schema, added = stage.fit.schema, stage.fit.added.fieldNames()
+    schema, added = staged.handle.fit.schema, staged.handle.fit.added.fieldNames()
     removed = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
-    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=again)
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=staged.corrects)
     found = _without(batch, stored, f"{same} AND NOT {wins}")
     if not removed:
         return found
@@ -187,27 +180,16 @@ def _refuse_contradictions(
     same: str,
     write: InsertNew,
     run: Run,
-    stage: ParquetStage,
+    staged: Staged,
 ) -> tuple[str, ...]:
     """Events that are stored with other content: refused, or reported when they are kept."""
-    schema, added = stage.fit.schema, stage.fit.added.fieldNames()
+    schema, added = staged.handle.fit.schema, staged.handle.fit.added.fieldNames()
     differs = f"{same} AND {order_sql(schema, 's')} <> {order_sql(schema, 't', added)}"
     others = _with(batch, stored, differs)
     count = others.count()
-    if not count:
-        return ()
-    if write.conflicts == "keep":
-        return (
-            f"{count:,} rows have a key that is stored with other content; the stored are kept",
-        )
-    raise RefusedError(
-        "SP-O07",
-        f"{count:,} rows of {run.label} have a key ({', '.join(write.keys)}) that is stored with "
-        f"other content. For example: {sample(others)[0]}.",
-        why="An event never changes, so one of the two rows is wrong and nothing says which.",
-        next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
-        "the stored rows and report the others.",
-    )
+    if write.conflicts == "keep" or not count:
+        return kept_stored(count)
+    raise contradicts(run, write, count, staged.rows, sample(others)[0])
 
 
 def _with(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:
@@ -278,7 +260,8 @@ def _contents(
     counts = [content.rows for content in contents]
     known = [count for count in counts if count is not None]
     if len(known) == len(counts):
-        refuse_if_rows_differ(run.label, rows, sum(known))
+        if sum(known) != rows:
+            raise rows_differ(run.label, rows, sum(known), "is kept")
     elif len(contents) == 1:
         return [replace(contents[0], rows=rows)]
     return contents

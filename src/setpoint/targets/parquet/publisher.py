@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError, TransientError
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
@@ -26,7 +26,7 @@ from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
 from setpoint.targets.parquet.storage import UNREACHABLE, Files
 from setpoint.targets.parquet.view import FOLDER, View
-from setpoint.targets.refusals import unseen
+from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,12 +73,7 @@ class Publisher:
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, receipt, staged, change)
-        raise TransientError(
-            "SP-P01",
-            f"The publish of {self._run.label} lost {_TURNS} races against other writers of the "
-            "table.",
-            next="Run again when the table is less busy; it is always safe.",
-        )
+        raise lost_races(self._run, _TURNS)
 
     def _change(self, view: View | None, staged: Staged) -> Change:
         if staged.handle.direct:
@@ -123,13 +118,11 @@ class Publisher:
                 commit.create(staged.handle)
                 commit = Commit(metastore, files, self._look(), run, receipt)
             commit.receipt_alone()
-        try:
+        with after_commit(run):
             for one in {id(item): item for item in (self._session, metastore.session)}.values():
                 one.catalog.refreshTable(metastore.name)
             now = self._look()
             published = self._confirmed(commit.receipt, now)
-        except TransientError as error:
-            raise unseen(run, error.what) from error
         live = [f"{unit.location}/" for unit in now.units] if now else []
         for place in done:
             if not any(location.startswith(f"{place}/") for location in live):
@@ -187,13 +180,7 @@ class Publisher:
             or view.info.root != stage.root
             or view.info.partition_columns != stage.partition_by
         ):
-            raise TransientError(
-                "SP-P01",
-                f"The table {self._metastore.name} changed its columns or its place while rows "
-                "were staged.",
-                why="The staged files were made for the table as it was.",
-                next="Run again; the new attempt looks at the table as it is.",
-            )
+            raise changed_meanwhile(self._metastore.name, "columns or place")
 
 
 def _seen(view: View | None) -> object:

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
@@ -169,16 +169,3 @@ def _forget(files: Files, folder: str) -> None:
     """Clear a refused stage away; what cannot be removed now is a matter for recover."""
     with suppress(*UNREACHABLE):
         files.drop(folder)
-
-
-def refuse_if_rows_differ(label: str, counted: int, stored: int | None) -> None:
-    """Compare what the job counted with what the files say."""
-    if stored is not None and stored != counted:
-        raise PermanentError(
-            "SP-P04",
-            f"The job of {label} counted {counted:,} rows, but its files hold {stored:,}.",
-            why="A task may have run twice, or files may have been removed meanwhile.",
-            state="The target is unchanged; the stage is kept.",
-            next="Run again; it is always safe. If it happens twice, look for something that "
-            "cleans up below the table's folder.",
-        )

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-from setpoint.errors import RefusedError, TransientError
+from setpoint.errors import TransientError
 from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -24,6 +24,7 @@ from setpoint.model.write import KEYED, Replace
 from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
 from setpoint.targets.parquet.metastore import Spec, TableInfo
 from setpoint.targets.parquet.storage import SILENT, Files
+from setpoint.targets.refusals import no_slice_column
 
 FOLDER = "_setpoint"
 RUNS = f"{FOLDER}/runs"
@@ -135,12 +136,7 @@ class View:
             return None
         kinds = {f["name"]: f["type"] for f in json.loads(self.info.schema)["fields"]}
         if column not in kinds:
-            raise RefusedError(
-                "SP-T02",
-                f"The table {self._pipeline.target.label} has no column {column}.",
-                why="It is the column that says which window a row belongs to.",
-                next="Correct partition_by or time of the pipeline's target.",
-            )
+            raise no_slice_column(self._pipeline.target.label, column)
         every, zone = self._pipeline.every, self._pipeline.timezone
         return SliceRule.of(column, str(kinds[column]), every, zone)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import RefusedError
+from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.batch import DELETED
@@ -21,6 +21,7 @@ from setpoint.targets.postgres.order import (
     wins,
 )
 from setpoint.targets.postgres.receipts import TOMBSTONES
+from setpoint.targets.refusals import contradicts
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,14 +37,11 @@ class KeyedWrite:
         connection: psycopg.Connection[Any],
         name: TableName,
         table: StoredTable,
-        stage: PostgresStage,
+        staged: Staged,
         write: Merge | InsertNew,
-        *,
-        again: bool,
     ) -> None:
-        """`again` says that the rows correct what their window said before."""
-        self._again = again
-        self._connection = connection
+        stage: PostgresStage = staged.handle
+        self._connection, self._staged = connection, staged
         self._name, self._table, self._stage, self._write = name, table, stage, write
         self._nulls = write.null_keys == "allow"
         self._columns = ", ".join(item.quoted for item in stage.fit.fields)
@@ -68,12 +66,14 @@ class KeyedWrite:
         write = self._write
         assert isinstance(write, Merge)
         removes = self._stage.removes
-        if self._again and not run.window.grain.is_incremental:
+        if self._staged.corrects and not run.window.grain.is_incremental:
             self._forget_removals(run)
         deleted = f"b.{quote(DELETED)}" if removes else ""
         late = self._late_sql() if removes else "true"
         stays = f"NOT {deleted} AND {late}" if removes else "true"
-        wins_now = wins(self._stage.fit, write.sequence, "b", "t", deleted, again=self._again)
+        wins_now = wins(
+            self._stage.fit, write.sequence, "b", "t", deleted, again=self._staged.corrects
+        )
         gone = 0
         if removes:
             gone = self._execute(
@@ -115,14 +115,8 @@ class KeyedWrite:
                 f"{row_text(self._stage.fit, 'b')} {clash} ORDER BY 1 LIMIT 1"
             ).fetchone()
             columns = ", ".join(sorted(self._stage.fit.names))
-            example = f" For example ({columns}): {row[0]} is stored, not {row[1]}." if row else ""
-            raise RefusedError(
-                "SP-O07",
-                f"{contradicting:,} rows of {run.label} have a key ({', '.join(write.keys)}) that "
-                f"is stored with other content.{example}",
-                why="An event never changes, so one of the two is wrong and nothing says which.",
-                next='Correct the rows, use Merge, or say conflicts="keep" to keep what is stored.',
-            )
+            example = f"{row[0]} is stored, not {row[1]} ({columns})" if row else ""
+            raise contradicts(run, write, contradicting, self._staged.rows, example)
         fresh = self._execute(
             f"{self._batch} INSERT INTO {self._name.sql} ({self._columns}) "
             f"SELECT {self._columns} FROM b WHERE NOT EXISTS "
@@ -135,7 +129,9 @@ class KeyedWrite:
             return ""
         keys = ", ".join(quote(name) for name in write.keys)
         sets = ", ".join(f"{i.quoted} = EXCLUDED.{i.quoted}" for i in self._stage.fit.fields)
-        greater = wins(self._stage.fit, write.sequence, "EXCLUDED", "t", again=self._again)
+        greater = wins(
+            self._stage.fit, write.sequence, "EXCLUDED", "t", again=self._staged.corrects
+        )
         return f" ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE {greater}"
 
     def _late_sql(self) -> str:

@@ -23,7 +23,13 @@ from setpoint.targets.postgres.names import TableName, quote
 from setpoint.targets.postgres.receipts import Landed
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.postgres.slices import Slices, condition_of, rule_of
-from setpoint.targets.refusals import unseen
+from setpoint.targets.refusals import (
+    changed_meanwhile,
+    kept_stored,
+    lost_races,
+    not_in_table,
+    unseen,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -61,11 +67,7 @@ class Publishing:
                     return self._once(connection)
                 except Again:
                     continue
-        raise TransientError(
-            "SP-P01",
-            f"The commit of {self.run.label} lost {_TURNS} races against other sessions.",
-            next="Run again when the table is less busy; it is always safe.",
-        )
+        raise lost_races(self.run, _TURNS)
 
     def _once(self, connection: psycopg.Connection[Any]) -> Published:
         import psycopg
@@ -152,7 +154,7 @@ class Publishing:
         import psycopg
 
         if table is None and fit.table is not None:
-            raise self._changed_meanwhile()
+            raise changed_meanwhile(self.name, "columns")
         if table is None:
             try:
                 connection.execute(self._create_sql(connection, fit))
@@ -165,10 +167,10 @@ class Publishing:
             same = all(now.get(name) == column for name, column in fitted.items())
             new = {name: column.declared for name, column in now.items() if name not in fitted}
             if not same or any(created.get(name) != kind for name, kind in new.items()):
-                raise self._changed_meanwhile()
+                raise changed_meanwhile(self.name, "columns")
             missing = [item for item in fit.fields if item.name not in now]
             if missing and fit.table is None:
-                raise self._changed_meanwhile()
+                raise changed_meanwhile(self.name, "columns")
             for item in missing:
                 connection.execute(
                     f"ALTER TABLE {self.name.sql} ADD COLUMN {item.quoted} {item.mapped.create}"
@@ -177,7 +179,7 @@ class Publishing:
                 return table
         made = describe(connection, self.name)
         if made is None:
-            raise self._changed_meanwhile()
+            raise changed_meanwhile(self.name, "columns")
         return made
 
     def _create_sql(self, connection: psycopg.Connection[Any], fit: Fit) -> str:
@@ -250,8 +252,7 @@ class Publishing:
         write = self.pipeline.write
         if not isinstance(write, KEYED) or self.staged is None:
             raise TypeError(f"{write.name} has no key")
-        again = self.staged.corrects
-        work = KeyedWrite(connection, self.name, table, stage, write, again=again)
+        work = KeyedWrite(connection, self.name, table, self.staged, write)
         work.lock()
         staged = connection.execute(f"SELECT count(*) FROM {stage.source}").fetchone()
         self._refuse_lost_rows(int(staged[0]) if staged else 0, connection, stage)
@@ -265,11 +266,7 @@ class Publishing:
         notes: tuple[str, ...] = ()
         if isinstance(write, InsertNew):
             more, kept = work.insert_new(self.run)
-            if kept:
-                notes = (
-                    f"{kept:,} rows have a key that is stored with other content; the stored are "
-                    "kept",
-                )
+            notes = kept_stored(kept)
         else:
             more = work.merge(self.run)
         drifted = left is not None and left != rows
@@ -342,21 +339,8 @@ class Publishing:
         except psycopg.Error as error:
             raise unseen(run, self.server.said(error)) from error
         if found is None:
-            raise PermanentError(
-                "SP-P04",
-                f"The commit of {run.label} was acknowledged, but its receipt is not there.",
-                state="The window holds either its old rows or the new ones, never a mixture.",
-                next="Look at the table setpoint.receipts, then: setpoint recover",
-            )
+            raise not_in_table(run, f"the table {receipts.RECEIPTS}")
         return Published(found[0], xid, table_id_of(connection, table), notes)
-
-    def _changed_meanwhile(self) -> TransientError:
-        return TransientError(
-            "SP-P01",
-            f"The columns of {self.name} changed while the rows were staged.",
-            why="The stage was made for the table as it was.",
-            next="Run again; the new attempt looks at the new columns.",
-        )
 
 
 def table_id_of(connection: psycopg.Connection[Any], oid: int) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import SliceState
 from setpoint.model.scope import Scope
@@ -24,6 +23,7 @@ from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable
 from setpoint.targets.postgres.names import TableName, literal, quote
 from setpoint.targets.postgres.receipts import Landed
+from setpoint.targets.refusals import no_slice_column
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,12 +40,7 @@ def rule_of(pipeline: Pipeline, table: StoredTable, name: TableName) -> SliceRul
         return None
     stored = table.column(column)
     if stored is None:
-        raise RefusedError(
-            "SP-T02",
-            f"The table {name} has no column {column}.",
-            why="It is the column that says which window a row belongs to.",
-            next="Correct time= of the pipeline's target.",
-        )
+        raise no_slice_column(name, column)
     return SliceRule.of(column, stored.slice_kind, pipeline.every, pipeline.timezone)
 
 
