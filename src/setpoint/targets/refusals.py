@@ -10,22 +10,6 @@ from setpoint.model.run import Run
 from setpoint.model.write import InsertNew
 
 
-def misfit(
-    label: str,
-    what: str,
-    next: str = "Correct the pipeline or the target, then run again.",
-    *,
-    code: str = "SP-O03",
-) -> RefusedError:
-    """The pipeline's columns are not the target's."""
-    return RefusedError(
-        code,
-        f"The columns of {label} do not fit its target: {what}.",
-        why="A publish must not change what readers of the other windows see.",
-        next=next,
-    )
-
-
 def unseen(run: Run, cause: str) -> UnknownCommitError:
     """The commit was sent and its answer was not seen."""
     return UnknownCommitError(

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from setpoint.model.table import Evolve
+from setpoint.targets.columns import (
+    misfit,
+    refuse_added,
+    refuse_lacking,
+    refuse_missing,
+    refuse_twice,
+)
 from setpoint.targets.delta.log import Field, Snapshot
-from setpoint.targets.refusals import misfit
 
 _FORBIDDEN_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _UNSTORABLE = re.compile(r"^(void|null|interval.*|calendarinterval)$")
@@ -36,13 +42,10 @@ def fit(
     label: str,
 ) -> Fit:
     """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
-    _refuse_unstorable(returned, label, any_name=snapshot is not None and snapshot.maps_columns)
     names = [item["name"] for item in returned]
-    for column, what_for in needed.items():
-        if column not in names:
-            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
-    if len(names) == len(partition_by):
-        raise misfit(label, "all of them are partition columns, and a table needs one that is not")
+    refuse_twice(label, names)
+    _refuse_unstorable(returned, label, any_name=snapshot is not None and snapshot.maps_columns)
+    refuse_lacking(label, names, needed, partition_by)
     if snapshot is None:
         fields = [_stored(item) for item in returned]
         return Fit(tuple(names), _schema(fields), (), ())
@@ -54,10 +57,7 @@ def _fit_existing(
 ) -> Fit:
     here = {item["name"]: item for item in returned}
     there = {field.name: field for field in snapshot.fields}
-    missing = [name for name in there if name not in here]
-    if missing:
-        hint = _case_hint(missing, here)
-        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+    refuse_missing(label, here, list(there))
     retyped = [
         f"{name} is {_type_text(here[name]['type'])} but {_type_text(field.kind)} in the target"
         for name, field in there.items()
@@ -66,12 +66,7 @@ def _fit_existing(
     if retyped:
         raise misfit(label, "; ".join(retyped))
     added = [name for name in here if name not in there]
-    if added and evolve != "add":
-        raise misfit(
-            label,
-            f"the target does not have {', '.join(added)}",
-            'Return the target\'s columns, or let the publish add them: delta(..., evolve="add").',
-        )
+    refuse_added(label, added, evolve, "delta")
     fields = [_as_json(field) for field in snapshot.fields]
     fields += [_stored(here[name]) for name in added]
     return Fit(
@@ -85,14 +80,8 @@ def _fit_existing(
 def _refuse_unstorable(
     returned: Sequence[dict[str, Any]], label: str, *, any_name: bool = False
 ) -> None:
-    seen: set[str] = set()
     for item in returned:
         name = item["name"]
-        if name.lower() in seen:
-            raise misfit(
-                label, f"the name {name} occurs twice (case does not count)", code="SP-O05"
-            )
-        seen.add(name.lower())
         if not name or (_FORBIDDEN_IN_NAMES.search(name) and not any_name):
             raise misfit(
                 label,
@@ -108,12 +97,6 @@ def _refuse_unstorable(
                 f'Cast it, for example F.lit(None).cast("string").alias("{name}").',
                 code="SP-O05",
             )
-
-
-def _case_hint(missing: list[str], here: dict[str, Any]) -> str:
-    lower = {name.lower(): name for name in here}
-    alike = [lower[name.lower()] for name in missing if name.lower() in lower]
-    return f" (spelled {', '.join(alike)})" if alike else ""
 
 
 def _stored(item: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from setpoint.model.table import Evolve
+from setpoint.targets.columns import (
+    misfit,
+    refuse_added,
+    refuse_lacking,
+    refuse_missing,
+    refuse_twice,
+)
 from setpoint.targets.iceberg.types import (
     Unstorable,
     iceberg_type,
@@ -14,7 +21,6 @@ from setpoint.targets.iceberg.types import (
     same_type,
     spark_type,
 )
-from setpoint.targets.refusals import misfit
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -48,21 +54,15 @@ def fit(
     label: str,
 ) -> Fit:
     """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
-    _refuse_unstorable(returned, label)
     names = [item["name"] for item in returned]
-    for column, what_for in needed.items():
-        if column not in names:
-            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
+    refuse_twice(label, names)
+    _refuse_unstorable(returned, label)
+    refuse_lacking(label, names, needed)
     here = {item["name"]: item for item in returned}
     there = {field.name: field for field in schema.fields} if schema is not None else {}
     _refuse_other(here, there, label)
     added = [name for name in here if name not in there] if schema is not None else []
-    if added and evolve != "add":
-        raise misfit(
-            label,
-            f"the target does not have {', '.join(added)}",
-            'Return the target\'s columns, or let the publish add them with evolve="add".',
-        )
+    refuse_added(label, added, evolve, "iceberg")
     columns = (*there, *added) if schema is not None else tuple(names)
     ids = {name: field.field_id for name, field in there.items()}
     fresh = [name for name in columns if name not in ids]
@@ -93,12 +93,7 @@ def new_schema(fields: Sequence[dict[str, Any]]) -> Schema:
 
 
 def _refuse_other(here: dict[str, Any], there: dict[str, Any], label: str) -> None:
-    missing = [name for name in there if name not in here]
-    if missing:
-        lower = {name.lower(): name for name in here}
-        alike = [lower[name.lower()] for name in missing if name.lower() in lower]
-        hint = f" (spelled {', '.join(alike)})" if alike else ""
-        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+    refuse_missing(label, here, list(there))
     retyped = [
         f"{name} is {_text(here[name]['type'])} but {_text(spark_type(field.field_type))} in the "
         "target"
@@ -110,13 +105,8 @@ def _refuse_other(here: dict[str, Any], there: dict[str, Any], label: str) -> No
 
 
 def _refuse_unstorable(returned: Sequence[dict[str, Any]], label: str) -> None:
-    seen: set[str] = set()
     for item in returned:
         name = item["name"]
-        if name.lower() in seen:
-            what = f"the name {name} occurs twice (case does not count)"
-            raise misfit(label, what, code="SP-O05")
-        seen.add(name.lower())
         try:
             iceberg_type(item["type"])
         except Unstorable as error:

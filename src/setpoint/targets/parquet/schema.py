@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pyspark.sql import types as T
 
 from setpoint.model.table import Evolve
-from setpoint.targets.refusals import misfit
+from setpoint.targets.columns import (
+    misfit,
+    refuse_added,
+    refuse_lacking,
+    refuse_missing,
+    refuse_twice,
+)
 
 # Hive has no such type; Spark would hide the table's columns from every other engine.
 _UNSTORABLE = (
@@ -58,13 +64,9 @@ def fit(
     label: str,
 ) -> Fit:
     """Match the returned columns with the table, or refuse with the reason."""
-    _refuse_twice(returned, label)
     names = returned.fieldNames()
-    for column, what_for in needed.items():
-        if column not in names:
-            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
-    if len(names) == len(partition_by):
-        raise misfit(label, "all of them are partition columns, and a table needs one that is not")
+    refuse_twice(label, names)
+    refuse_lacking(label, names, needed, partition_by)
     if table_schema is None:
         _refuse_unstorable(returned.fields, label)
         _refuse_partitions(returned, partition_by, label)
@@ -83,12 +85,7 @@ def _fit_existing(
     label: str,
 ) -> Fit:
     here = {field.name: field for field in returned.fields}
-    missing = [name for name in there.fieldNames() if name not in here]
-    if missing:
-        lower = {name.lower(): name for name in here}
-        alike = [lower[name.lower()] for name in missing if name.lower() in lower]
-        hint = f" (spelled {', '.join(alike)})" if alike else ""
-        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+    refuse_missing(label, here, there.fieldNames())
     retyped = [
         f"{field.name} is {here[field.name].dataType.simpleString()} but "
         f"{field.dataType.simpleString()} in the target"
@@ -98,13 +95,7 @@ def _fit_existing(
     if retyped:
         raise misfit(label, "; ".join(retyped))
     added = [field for field in returned.fields if field.name not in there.fieldNames()]
-    if added and evolve != "add":
-        raise misfit(
-            label,
-            f"the target does not have {', '.join(field.name for field in added)}",
-            "Return the target's columns, or let the publish add them: "
-            'parquet(..., evolve="add").',
-        )
+    refuse_added(label, [field.name for field in added], evolve, "parquet")
     _refuse_unstorable(added, label)
     stays = [field for field in there.fields if field.name not in partition_by]
     parts = [there[name] for name in partition_by]
@@ -114,16 +105,6 @@ def _fit_existing(
         added=new,
         required=tuple(field.name for field in there.fields if not field.nullable),
     )
-
-
-def _refuse_twice(returned: T.StructType, label: str) -> None:
-    seen: set[str] = set()
-    for name in returned.fieldNames():
-        if name.lower() in seen:
-            raise misfit(
-                label, f"the name {name} occurs twice (case does not count)", code="SP-O05"
-            )
-        seen.add(name.lower())
 
 
 def _refuse_unstorable(fields: Sequence[T.StructField], label: str) -> None:

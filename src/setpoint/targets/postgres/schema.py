@@ -9,10 +9,16 @@ from pyspark.sql import types as T
 
 from setpoint.errors import RefusedError
 from setpoint.model.table import Evolve
+from setpoint.targets.columns import (
+    misfit,
+    refuse_added,
+    refuse_lacking,
+    refuse_missing,
+    refuse_twice,
+)
 from setpoint.targets.postgres.catalog import StoredTable
 from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.types import Mapped, mapped
-from setpoint.targets.refusals import misfit
 
 _LONGEST_NAME = 63
 _SYSTEM = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
@@ -64,11 +70,10 @@ def fit(
 
     `needed` are columns that the definition names, with the part they play.
     """
-    _refuse_unstorable(returned, label)
     names = returned.fieldNames()
-    for name, part in needed.items():
-        if name not in names:
-            raise misfit(label, f"{name}, {part}, is not among them ({', '.join(names)})")
+    refuse_twice(label, names, fold=False)
+    _refuse_unstorable(returned, label)
+    refuse_lacking(label, names, needed)
     if table is None:
         fields = tuple(_field(item, label) for item in returned.fields)
         return Fit(fields, (), (), None)
@@ -78,12 +83,7 @@ def fit(
 def _fit_existing(returned: T.StructType, table: StoredTable, evolve: Evolve, label: str) -> Fit:
     here = {item.name: item for item in returned.fields}
     there = {column.name: column for column in table.columns}
-    missing = [name for name, c in there.items() if name not in here and not c.fills_itself]
-    if missing:
-        lower = {name.lower(): name for name in here}
-        alike = [lower[name.lower()] for name in missing if name.lower() in lower]
-        hint = f" (spelled {', '.join(alike)})" if alike else ""
-        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+    refuse_missing(label, here, [name for name, c in there.items() if not c.fills_itself])
     given = [name for name, column in there.items() if name in here and column.takes_no_value]
     if given:
         raise misfit(
@@ -92,13 +92,7 @@ def _fit_existing(returned: T.StructType, table: StoredTable, evolve: Evolve, la
             "Leave the column out of the result.",
         )
     added = [name for name in here if name not in there]
-    if added and evolve != "add":
-        raise misfit(
-            label,
-            f"the target does not have {', '.join(added)}",
-            "Return the target's columns, or let the publish add them: "
-            'postgres(..., evolve="add").',
-        )
+    refuse_added(label, added, evolve, "postgres")
     retyped = [
         f"{name} is {here[name].dataType.simpleString()} but {column.declared} in the target"
         for name, column in there.items()
@@ -128,11 +122,7 @@ def _field(item: T.StructField, label: str) -> Field:
 
 
 def _refuse_unstorable(returned: T.StructType, label: str) -> None:
-    seen: set[str] = set()
     for item in returned.fields:
-        if item.name in seen:
-            raise misfit(label, f"the name {item.name} occurs twice", code="SP-O05")
-        seen.add(item.name)
         if not item.name or "\x00" in item.name or len(item.name.encode()) > _LONGEST_NAME:
             raise misfit(
                 label,

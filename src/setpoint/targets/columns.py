@@ -1,0 +1,70 @@
+"""What every destination asks of a pipeline's columns, and says when they do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from setpoint.errors import RefusedError
+from setpoint.model.table import Evolve
+
+
+def misfit(
+    label: str,
+    what: str,
+    next: str = "Correct the pipeline or the target, then run again.",
+    *,
+    code: str = "SP-O03",
+) -> RefusedError:
+    """The pipeline's columns are not the target's."""
+    return RefusedError(
+        code,
+        f"The columns of {label} do not fit its target: {what}.",
+        why="A publish must not change what readers of the other windows see.",
+        next=next,
+    )
+
+
+def refuse_twice(label: str, names: Sequence[str], *, fold: bool = True) -> None:
+    """Refuse a name that occurs twice; with `fold`, in whatever case."""
+    seen: set[str] = set()
+    for name in names:
+        spelled = name.lower() if fold else name
+        if spelled in seen:
+            hint = " (case does not count)" if fold else ""
+            raise misfit(label, f"the name {name} occurs twice{hint}", code="SP-O05")
+        seen.add(spelled)
+
+
+def refuse_lacking(
+    label: str,
+    names: Sequence[str],
+    needed: Mapping[str, str],
+    partition_by: Sequence[str] | None = None,
+) -> None:
+    """Refuse a result without the columns that the definition asks for, or without any other."""
+    for column, what_for in needed.items():
+        if column not in names:
+            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
+    if partition_by is not None and len(names) == len(partition_by):
+        raise misfit(label, "all of them are partition columns, and a table needs one that is not")
+
+
+def refuse_missing(label: str, names: Collection[str], wanted: Sequence[str]) -> None:
+    """Refuse a result without columns that the target has."""
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        lower = {name.lower(): name for name in names}
+        alike = [lower[name.lower()] for name in missing if name.lower() in lower]
+        hint = f" (spelled {', '.join(alike)})" if alike else ""
+        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+
+
+def refuse_added(label: str, added: Sequence[str], evolve: Evolve, kind: str) -> None:
+    """Refuse columns that the target does not have, unless the definition lets it grow."""
+    if added and evolve != "add":
+        raise misfit(
+            label,
+            f"the target does not have {', '.join(added)}",
+            "Return the target's columns, or let the publish add them: "
+            f'{kind}(..., evolve="add").',
+        )
