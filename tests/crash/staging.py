@@ -77,7 +77,8 @@ class FilesTarget(DeltaTarget):
             evolve="refuse",
             label=run.label,
         )
-        rule = self._rule(snapshot, "d", "date")
+        rule = self._pipeline.slice_rule(lambda _: "date")
+        assert rule is not None
         folder = delta_stage.location(run, attempt)
         place = Path(self.uri, folder)
         place.mkdir(parents=True)

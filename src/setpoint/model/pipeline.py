@@ -14,6 +14,7 @@ from setpoint.model import audit as audits_of
 from setpoint.model.audit import Audit
 from setpoint.model.fingerprint import code_fingerprint, digest
 from setpoint.model.grain import Grain
+from setpoint.model.slice import SliceRule
 from setpoint.model.support import refuse_unsupported
 from setpoint.model.table import TABLES, Delta, Table
 from setpoint.model.wallclock import zone_of
@@ -145,6 +146,13 @@ class Pipeline:
         if isinstance(self.write, (Overwrite, DeleteInsert)):
             return self.target.slice_column
         return None
+
+    def slice_rule(self, kind_of: Callable[[str], str]) -> SliceRule | None:
+        """How windows are found in a table; `kind_of` tells the type of the slice column there."""
+        column = self.slice_column
+        if column is None:
+            return None
+        return SliceRule.of(column, kind_of(column), self.every, self.timezone)
 
     def needed_columns(self) -> dict[str, str]:
         """The columns that the definition asks for, with what each is for."""

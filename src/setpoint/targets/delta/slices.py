@@ -9,7 +9,6 @@ from functools import cached_property
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
 from setpoint.model.receipt import Receipt, SliceState, files_digest
-from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED
 from setpoint.targets.delta.log import Commit, DataFile, Snapshot, open_snapshot
@@ -35,8 +34,13 @@ class Slices:
     def __init__(self, pipeline: Pipeline, snapshot: Snapshot) -> None:
         self._pipeline = pipeline
         self._snapshot = snapshot
-        column = pipeline.slice_column
-        self.rule = _rule(pipeline, column, snapshot) if column else None
+        self.rule = pipeline.slice_rule(self._kind)
+
+    def _kind(self, column: str) -> str:
+        field = self._snapshot.field(column)
+        if field is None:
+            raise no_slice_column(f"at {self._snapshot.storage.uri}", column)
+        return str(field.kind)
 
     @cached_property
     def _unapplied(self) -> frozenset[str]:
@@ -159,10 +163,3 @@ def count_rows(files: Iterable[DataFile]) -> int | None:
     counts = [file.rows for file in files]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _rule(pipeline: Pipeline, column: str, snapshot: Snapshot) -> SliceRule:
-    field = snapshot.field(column)
-    if field is None:
-        raise no_slice_column(f"at {snapshot.storage.uri}", column)
-    return SliceRule.of(column, str(field.kind), pipeline.every, pipeline.timezone)

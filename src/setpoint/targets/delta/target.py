@@ -13,7 +13,6 @@ from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.slice import SliceRule
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
@@ -110,7 +109,6 @@ class DeltaTarget:
         else:
             self._refuse_append_only(snapshot)
         partition_by = self._partition_columns(snapshot)
-        column = self._pipeline.slice_column
         fit = schema.fit(
             frame.schema.jsonValue()["fields"],
             snapshot,
@@ -119,9 +117,10 @@ class DeltaTarget:
             evolve=self._spec.evolve,
             label=run.label,
         )
-        rule = None
-        if column is not None:
-            rule = self._rule(snapshot, column, frame.schema[column].dataType.typeName())
+        if snapshot is not None:
+            rule = self._slices(snapshot).rule
+        else:
+            rule = self._pipeline.slice_rule(lambda name: frame.schema[name].dataType.typeName())
         check_columns(audits, frame.schema, run.label)
         staged = stage.write(
             frame,
@@ -349,12 +348,6 @@ class DeltaTarget:
 
     def _slices(self, snapshot: Snapshot) -> Slices:
         return Slices(self._pipeline, snapshot)
-
-    def _rule(self, snapshot: Snapshot | None, column: str, returned_kind: str) -> SliceRule:
-        if snapshot is not None and (rule := self._slices(snapshot).rule):
-            return rule
-        pipeline = self._pipeline
-        return SliceRule.of(column, returned_kind, pipeline.every, pipeline.timezone)
 
     def _refuse_foreign_files(self) -> None:
         from setpoint.targets.delta.stage import FOLDER

@@ -43,8 +43,14 @@ class Slices:
     @property
     def rule(self) -> SliceRule | None:
         """How windows are found in the table; None when the target names no column for them."""
-        column = self._pipeline.slice_column
-        return rule_of(self._pipeline, column, self._version) if column is not None else None
+        return self._pipeline.slice_rule(self._kind)
+
+    def _kind(self, column: str) -> str:
+        version = self._version
+        field = next((item for item in version.schema.fields if item.name == column), None)
+        if field is None:
+            raise no_slice_column(version.name, column)
+        return KINDS.get(str(field.field_type), str(field.field_type))
 
     def files(
         self, windows: Sequence[Window], among: Sequence[DataFile] | None = None
@@ -136,15 +142,6 @@ class Slices:
         if files is None or files.shared or self._version.delete_files:
             return None
         return sum(file.record_count for file in files.inside)
-
-
-def rule_of(pipeline: Pipeline, column: str, version: Version) -> SliceRule:
-    """The slice rule for a column of the table, or a refusal."""
-    field = next((item for item in version.schema.fields if item.name == column), None)
-    if field is None:
-        raise no_slice_column(version.name, column)
-    kind = KINDS.get(str(field.field_type), str(field.field_type))
-    return SliceRule.of(column, kind, pipeline.every, pipeline.timezone)
 
 
 def _candidates(rule: SliceRule, windows: Sequence[Window]) -> Callable[[Values], Sequence[Window]]:

@@ -15,7 +15,6 @@ from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.slice import SliceRule
 from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite, Replace
@@ -23,7 +22,7 @@ from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
 from setpoint.targets.iceberg.log import Version, number, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
-from setpoint.targets.iceberg.slices import Slices, rule_of
+from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.storage import FOLDER, Storage
 from setpoint.targets.refusals import after_commit, holds_live_rows, lost_races, not_in_table
 
@@ -97,7 +96,7 @@ class IcebergTarget:
                 why="Its rows have ids of their own, which a publish of whole files would lose.",
                 next="Use a table of format version 2.",
             )
-        self._rule(version, "")
+        _ = Slices(self._pipeline, version).rule
         layout = self._layout(version)
         refuse_unsupported(layout, self._name)
         stated, actual = self._spec.partition_by, columns_of(layout)
@@ -140,11 +139,11 @@ class IcebergTarget:
             label=run.label,
         )
         check_columns(audits, frame.schema, run.label)
-        column = self._pipeline.slice_column
-        kind = frame.schema[column].dataType.typeName() if column else ""
         if version is not None:
+            rule = Slices(self._pipeline, version).rule
             layout, storage = self._layout(version), version.storage
         else:
+            rule = self._pipeline.slice_rule(lambda name: frame.schema[name].dataType.typeName())
             new = self._draft(fields, fit.columns)
             layout, storage = Layout.of(new.spec, new.schema), new.storage
         refuse_unsupported(layout, self._name)
@@ -156,7 +155,7 @@ class IcebergTarget:
             location=self.location(run, attempt),
             storage=storage,
             fit=fit,
-            scope=Scope(self._pipeline.write, self._rule(version, kind)),
+            scope=Scope(self._pipeline.write, rule),
             layout=layout,
         )
         if staged.handle.tombstones:
@@ -414,15 +413,6 @@ class IcebergTarget:
     def _is_live(self, version: Version, place: str) -> bool:
         paths = (version.storage.relative(file.file_path) for file in version.files)
         return any(path is not None and path.startswith(f"{place}/") for path in paths)
-
-    def _rule(self, version: Version | None, returned_kind: str) -> SliceRule | None:
-        column = self._pipeline.slice_column
-        if column is None:
-            return None
-        if version is not None:
-            return rule_of(self._pipeline, column, version)
-        pipeline = self._pipeline
-        return SliceRule.of(column, returned_kind, pipeline.every, pipeline.timezone)
 
     def _layout(self, version: Version) -> Layout:
         return Layout.of(version.table.spec(), version.schema)

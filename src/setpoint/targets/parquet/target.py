@@ -20,7 +20,6 @@ from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.slice import SliceRule
 from setpoint.model.table import Parquet
 from setpoint.model.window import Window
 from setpoint.model.write import Overwrite, Replace
@@ -273,11 +272,8 @@ class ParquetTarget:
         return isinstance(write, Replace)
 
     def _scope(self, frame: DataFrame) -> Scope:
-        column, pipeline = self._pipeline.slice_column, self._pipeline
-        if column is None:
-            return Scope(pipeline.write)
-        kind = frame.schema[column].dataType.typeName()
-        return Scope(pipeline.write, SliceRule.of(column, kind, pipeline.every, pipeline.timezone))
+        rule = self._pipeline.slice_rule(lambda name: frame.schema[name].dataType.typeName())
+        return Scope(self._pipeline.write, rule)
 
     def _refuse_foreign_files(self, root: str) -> None:
         found = [f.name for f in self._files(root).listed(root) if not f.name.startswith("_")]

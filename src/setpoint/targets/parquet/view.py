@@ -131,14 +131,13 @@ class View:
     @cached_property
     def rule(self) -> SliceRule | None:
         """How windows are found in the table, for patterns that go by windows."""
-        column = self._pipeline.slice_column
-        if column is None:
-            return None
+        return self._pipeline.slice_rule(self._kind)
+
+    def _kind(self, column: str) -> str:
         kinds = {f["name"]: f["type"] for f in json.loads(self.info.schema)["fields"]}
         if column not in kinds:
             raise no_slice_column(self._pipeline.target.label, column)
-        every, zone = self._pipeline.every, self._pipeline.timezone
-        return SliceRule.of(column, str(kinds[column]), every, zone)
+        return str(kinds[column])
 
     @property
     def by_partition(self) -> bool:

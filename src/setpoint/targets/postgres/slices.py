@@ -35,13 +35,14 @@ Writers = Mapping[int, int]
 
 def rule_of(pipeline: Pipeline, table: StoredTable, name: TableName) -> SliceRule | None:
     """The rule of the slices in an existing table."""
-    column = pipeline.slice_column
-    if column is None:
-        return None
-    stored = table.column(column)
-    if stored is None:
-        raise no_slice_column(name, column)
-    return SliceRule.of(column, stored.slice_kind, pipeline.every, pipeline.timezone)
+
+    def kind(column: str) -> str:
+        stored = table.column(column)
+        if stored is None:
+            raise no_slice_column(name, column)
+        return stored.slice_kind
+
+    return pipeline.slice_rule(kind)
 
 
 def condition_of(scope: Scope, window: Window) -> str:

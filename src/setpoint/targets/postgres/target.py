@@ -13,7 +13,6 @@ from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
-from setpoint.model.slice import SliceRule
 from setpoint.model.support import MATRIX
 from setpoint.model.table import Postgres
 from setpoint.model.window import Window
@@ -116,6 +115,10 @@ class PostgresTarget:
                 columns = (f"NULL::{item.mapped.cast} AS {item.quoted}" for item in fit.fields)
                 self._refuse_condition(connection, f"(SELECT {', '.join(columns)}) AS t")
         check_columns(audits, frame.schema, run.label)
+        if table is not None:
+            rule = rule_of(self._pipeline, table, self._name)
+        else:
+            rule = self._pipeline.slice_rule(lambda name: frame.schema[name].dataType.typeName())
         return stage.write(
             frame,
             run,
@@ -124,7 +127,7 @@ class PostgresTarget:
             server=self._server,
             uri=self.uri,
             fit=fit,
-            scope=Scope(self._pipeline.write, self._rule(table, frame)),
+            scope=Scope(self._pipeline.write, rule),
         )
 
     def audit(
@@ -212,15 +215,6 @@ class PostgresTarget:
         """The table, if it is there and anything was ever published in this database."""
         table = describe(connection, self._name)
         return table if table is not None and receipts.exists(connection) else None
-
-    def _rule(self, table: StoredTable | None, frame: DataFrame) -> SliceRule | None:
-        column, pipeline = self._pipeline.slice_column, self._pipeline
-        if column is None:
-            return None
-        if table is not None:
-            return rule_of(pipeline, table, self._name)
-        kind = frame.schema[column].dataType.typeName()
-        return SliceRule.of(column, kind, pipeline.every, pipeline.timezone)
 
     def _refuse_condition(self, connection: psycopg.Connection[Any], rows: str) -> None:
         """A condition that PostgreSQL does not understand is refused before anything is staged."""
