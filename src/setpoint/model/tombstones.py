@@ -30,6 +30,16 @@ def against(places: Iterable[str], window: Window) -> list[str]:
     return [place for place in places if place.split("/")[-2] != window.slug]
 
 
+def after(known: Iterable[str], window: Window, new: str | None) -> tuple[str, ...]:
+    """The places that count once a window is published; `new` is its own place, or empty.
+
+    None stands for a receipt that is renewed alone: it says nothing about removed keys.
+    """
+    if new is None:
+        return tuple(known)
+    return (*against(known, window), *([new] if new else []))
+
+
 def mark_of(pipeline: str) -> str:
     """The name of the file that says that a folder's keys were removed by a commit.
 

@@ -28,11 +28,8 @@ class Removed:
         self, snapshot: Snapshot | None, window: Window, staged: Staged | None
     ) -> tuple[str, ...]:
         """The places that count once a stage is published, or a receipt alone."""
-        known = self.now(snapshot)
-        if staged is None:
-            return known
-        new = staged.handle.tombstones
-        return (*tombstones.against(known, window), *([new] if new else []))
+        new = staged.handle.tombstones if staged else None
+        return tombstones.after(self.now(snapshot), window, new)
 
     def mark(self, snapshot: Snapshot | None) -> None:
         """Mark the places that count, and take the mark from those that no longer do."""

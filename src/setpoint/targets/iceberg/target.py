@@ -334,10 +334,8 @@ class IcebergTarget:
         found: dict[str, Any] = {}
         if isinstance(run.pipeline.write, Merge):
             known = version.tombstones(self._pipeline.name) if version else ()
-            if staged is not None:
-                new = staged.handle.tombstones
-                known = (*tombstones.against(known, run.window), *([new] if new else []))
-            found["tombstones"] = known
+            new = staged.handle.tombstones if staged else None
+            found["tombstones"] = tombstones.after(known, run.window, new)
         if staged is None:
             return found
         if version is None:

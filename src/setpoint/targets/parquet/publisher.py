@@ -15,7 +15,7 @@ from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
-from setpoint.model.tombstones import against
+from setpoint.model.tombstones import after, against
 from setpoint.model.window import Window
 from setpoint.spark.failures import explain
 from setpoint.targets.parquet import content
@@ -104,10 +104,8 @@ class Publisher:
         self, view: View | None, receipt: Receipt, staged: Staged | None, change: Change | None
     ) -> Published:
         named = view.tombstones() if view else ()
-        if staged is not None:
-            new = [staged.handle.tombstones] if staged.deletes else []
-            named = (*against(named, self._run.window), *new)
-        receipt = replace(receipt, tombstones=named)
+        new = staged.handle.tombstones if staged else None
+        receipt = replace(receipt, tombstones=after(named, self._run.window, new))
         metastore, files, run = self._metastore, self._files, self._run
         commit = Commit(metastore, files, view, run, receipt)
         done: list[str] = []

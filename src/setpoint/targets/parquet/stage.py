@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -39,7 +39,10 @@ ROWS, BATCH = "rows", "batch"
 
 @dataclass(frozen=True)
 class ParquetStage:
-    """Our side of a stage: `folder` holds the rows; `direct` means as they will be read."""
+    """Our side of a stage: `folder` holds the rows; `direct` means as they will be read.
+
+    `tombstones` is the folder that remembers the keys of removed rows, or empty.
+    """
 
     fit: Fit
     scope: Scope
@@ -102,7 +105,6 @@ def write(
         only_value=only_value,
         partition_by=partition_by,
         schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
-        tombstones=tombstones.folder_of(place) if checks.removes else "",
     )
     try:
         observed = spark_stage.write_parquet(
@@ -121,6 +123,7 @@ def write(
     except SetpointError:
         _forget(files, f"{root}/{place}")
         raise
+    deletes = observed.counts.get(DELETED, 0)
     return Staged(
         location=place,
         attempt=attempt,
@@ -129,8 +132,8 @@ def write(
         files=None,
         violations=checks.violations(observed),
         changes_schema=bool(fit.added.fields),
-        handle=stage,
-        deletes=observed.counts.get(DELETED, 0),
+        handle=replace(stage, tombstones=tombstones.folder_of(place) if deletes else ""),
+        deletes=deletes,
         quarantined=checks.quarantined(),
         notes=checks.notes(observed),
     )

@@ -132,7 +132,7 @@ class ParquetTarget:
             partition_by=partition_by,
             direct=self._is_direct,
         )
-        if staged.deletes:
+        if staged.handle.tombstones:
             place = f"{root}/{staged.handle.tombstones}"
             keep(stage.read_back(frame.sparkSession, staged), self._pipeline.write, place)
         return staged
