@@ -55,6 +55,19 @@ def test_a_late_row_with_an_older_sequence_changes_nothing(lab):
     assert lab.rows() == [(1, "paid", 5)]
 
 
+@pytest.mark.parametrize("place", ["{a,b}", "x*", "{a,b}/x*"])
+def test_a_path_that_could_be_a_pattern_is_a_path(lab, place):
+    """Batch and removed keys are read from the table's own folder, not from what it would match."""
+    target, write = delta(place), merge(delete_when="status = 'gone'")
+    lab.run(lab.job([(1, "new", 1), (2, "new", 1)], ORDERS, target=target, write=write))
+    gone = lab.job([(1, "gone", 3), (3, "new", 3)], ORDERS, target=target, write=write)
+    lab.run(gone, "2026-04-26")
+    late = lab.job([(1, "new", 2), (2, "paid", 2)], ORDERS, target=target, write=write)
+    lab.run(late, "2026-04-27")
+    assert lab.rows(place) == [(2, "paid", 2), (3, "new", 3)]
+    assert lab.run(gone, "2026-04-26").state == "unchanged"
+
+
 def test_a_removed_key_stays_removed_when_an_older_row_comes_late(lab):
     write = merge(delete_when="status = 'gone'")
     lab.run(lab.job([(1, "new", 1), (2, "new", 1)], ORDERS, target=TARGET, write=write))

@@ -32,7 +32,7 @@ def audit(bound: Bound, session: Any, run: Run, staged: Staged) -> tuple[AuditRe
                 results.append(_row_count_change(bound, item, run, staged))
             case _ if rides_along(item):
                 count = staged.violations[position]
-                sample = bound.target.sample(session, staged, run, item) if count else ()
+                sample = bound.target.sample(session, staged, item) if count else ()
                 results.append(_counted(item, count, staged.rows, sample))
             case _:
                 results.append(next(answers))

@@ -115,9 +115,7 @@ class TargetPort(Protocol):
         """Evaluate the set-level audits over the staged rows."""
         ...
 
-    def sample(
-        self, session: Any, staged: Staged, run: Run, audit: Audit
-    ) -> tuple[dict[str, Any], ...]: ...
+    def sample(self, session: Any, staged: Staged, audit: Audit) -> tuple[dict[str, Any], ...]: ...
 
     def publish(
         self, session: Any, run: Run, receipt: Receipt, staged: Staged | None, expected: SliceState

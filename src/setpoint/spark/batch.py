@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from setpoint.errors import RefusedError
 from setpoint.model.run import Run
@@ -32,6 +33,16 @@ TIED = "__setpoint_tied"
 _ORDER = "__setpoint_order"
 _PLACE = "__setpoint_place"
 _OURS = (DELETED, TIED, _ORDER, _PLACE)
+
+
+def to_keep(frame: DataFrame) -> DataFrame:
+    """The rows that readers will see, and audits are about: without the removals and their flag."""
+    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
+
+
+def without_flag(schema: T.StructType) -> T.StructType:
+    """The columns of the table, without the flag of a removed key."""
+    return T.StructType([field for field in schema.fields if field.name != DELETED])
 
 
 class Incoming:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from setpoint.model.ports import Staged
 from setpoint.spark.contents import (
     fingerprint_sums,
     fingerprint_text,
@@ -73,12 +75,7 @@ def write_parquet(
     stored = observed.drop(_HASH, *leave_out, *only_counted)
     if not stored.columns:
         raise ValueError("a table needs at least one column that is not a partition column")
-    writer = stored.write.mode("error").option(
-        "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
-    )
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.parquet(path)
+    write_rows(stored, path, partition_by)
     found = metrics_of(observation)
     rows = int(found.get("rows") or 0)
     return Observed(
@@ -87,6 +84,40 @@ def write_parquet(
             name: int(found.get(f"count_{position}") or 0) for position, name in enumerate(names)
         },
         contents=fingerprint_text(rows, found.get("low"), found.get("high")),
+    )
+
+
+def write_rows(frame: DataFrame, path: str, partition_by: Sequence[str] = ()) -> None:
+    """Write rows as Parquet files into a new folder, and nothing beside them."""
+    writer = frame.write.mode("error").option(
+        "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
+    )
+    (writer.partitionBy(*partition_by) if partition_by else writer).parquet(path)
+
+
+def read_parquet(session: SparkSession, schema: T.StructType, *paths: str) -> DataFrame:
+    """The rows of Parquet files; a path is a path, whatever characters it holds."""
+    return session.read.schema(schema).option("globPaths", "false").parquet(*paths)
+
+
+def read_staged(
+    session: SparkSession, staged: Staged, path: str, constant: Mapping[str, str]
+) -> DataFrame:
+    """The staged rows as a frame, with the flag of a removed key where the write removes any.
+
+    `constant` are the values of columns that the files do not hold.
+    """
+    schema: T.StructType = staged.handle.schema
+    if not staged.rows:
+        return session.createDataFrame([], schema)
+    stored = T.StructType([field for field in schema.fields if field.name not in constant])
+    return read_parquet(session, stored, path).select(
+        *(
+            F.lit(constant[field.name]).cast(field.dataType).alias(field.name)
+            if field.name in constant
+            else F.col(quoted(field.name))
+            for field in schema.fields
+        )
     )
 
 

@@ -19,6 +19,7 @@ from setpoint.spark.batch import DELETED
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.spark.ordering import later_sql, same_key_sql
+from setpoint.spark.stage import read_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,4 +69,4 @@ def with_removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> DataFr
 def _removed(batch: DataFrame, merge: Merge, paths: Sequence[str]) -> DataFrame:
     kinds = {field.name: field for field in batch.schema.fields}
     schema = T.StructType([kinds[name] for name in (*merge.keys, *merge.sequence)])
-    return batch.sparkSession.read.schema(schema).parquet(*paths)
+    return read_parquet(batch.sparkSession, schema, *paths)

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import Receipt, seal
@@ -19,7 +18,7 @@ from setpoint.model.tombstones import against
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
-from setpoint.spark.batch import DELETED
+from setpoint.spark.batch import DELETED, without_flag
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
@@ -111,7 +110,7 @@ def statement(
     ]
     if isinstance(write, Merge):
         removed = f"s.{DELETED}" if stays != "true" else ""
-        schema = _plain(stage.schema)
+        schema = without_flag(stage.schema)
         wins = wins_sql(write.sequence, schema, "s", "t", removed, stage.fit.added, again=again)
         if removed:
             lines.append(f"WHEN MATCHED AND {removed} AND {wins} THEN DELETE")
@@ -169,7 +168,7 @@ def _that_win(
     stage: DeltaStage = staged.handle
     removed = f"s.{DELETED}" if DELETED in stage.schema.fieldNames() else ""
     same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
-    schema, added = _plain(stage.schema), stage.fit.added
+    schema, added = without_flag(stage.schema), stage.fit.added
     wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=staged.corrects)
     loses = f"{same} AND NOT {wins}"
     stored = _stored(session, storage)
@@ -181,11 +180,6 @@ def _stored(session: SparkSession, storage: Storage, version: int | None = None)
     if version is not None:
         reader = reader.option("versionAsOf", version)
     return reader.load(storage.spark_path())
-
-
-def _plain(schema: T.StructType) -> T.StructType:
-    """The columns of the table, without the flag of a removed key."""
-    return T.StructType([field for field in schema.fields if field.name != DELETED])
 
 
 def _named(storage: Storage) -> str:

@@ -26,7 +26,7 @@ from setpoint.model.scope import Scope
 from setpoint.model.slice import NULL_PARTITION, typed
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.audits import count_violations
-from setpoint.spark.batch import DELETED
+from setpoint.spark.batch import DELETED, to_keep
 from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
@@ -167,7 +167,9 @@ def write(
     doubtful = {n: row_level[n] for n in sorted(by_footer - proven)}
     counted = {}
     if doubtful:
-        counted = count_violations(rows_to_keep(frame.sparkSession, storage, staged), doubtful)
+        counted = count_violations(
+            to_keep(read_back(frame.sparkSession, storage, staged)), doubtful
+        )
     return replace(staged, violations={**staged.violations, **dict.fromkeys(proven, 0), **counted})
 
 
@@ -187,23 +189,9 @@ def _forget(storage: Storage, folder: str) -> None:
 def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:
     """The staged rows as a frame, with the flag of a removed key where the write removes any."""
     stage: DeltaStage = staged.handle
-    if not staged.rows:
-        return session.createDataFrame([], stage.schema)
-    column = stage.scope.rule.column if stage.scope.rule else ""
-    stored = T.StructType(
-        [f for f in stage.schema.fields if not (stage.only_value and f.name == column)]
-    )
-    frame = session.read.schema(stored).parquet(storage.spark_path(staged.location))
-    if stage.only_value:
-        value = F.lit(stage.only_value).cast(stage.schema[column].dataType)
-        frame = frame.withColumn(column, value)
-    return frame.select(*(F.col(quoted(name)) for name in stage.schema.fieldNames()))
-
-
-def rows_to_keep(session: SparkSession, storage: Storage, staged: Staged) -> DataFrame:
-    """The staged rows that readers will see: what the audits are about."""
-    frame = read_back(session, storage, staged)
-    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
+    rule, value = stage.scope.rule, stage.only_value
+    constant = {rule.column: value} if rule and value else {}
+    return spark_stage.read_staged(session, staged, storage.spark_path(staged.location), constant)
 
 
 def _files(

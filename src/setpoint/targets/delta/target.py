@@ -143,12 +143,13 @@ class DeltaTarget:
         self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
     ) -> list[AuditResult]:
         from setpoint.spark.audits import set_level
+        from setpoint.spark.batch import to_keep
         from setpoint.targets.delta import stage
 
         handle: stage.DeltaStage = staged.handle
         return set_level(
             audits,
-            stage.rows_to_keep(session, self._storage, staged),
+            to_keep(stage.read_back(session, self._storage, staged)),
             rows=staged.rows - staged.deletes,
             constant_columns=[handle.scope.rule.column]
             if handle.only_value and handle.scope.rule
@@ -157,12 +158,13 @@ class DeltaTarget:
         )
 
     def sample(
-        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+        self, session: SparkSession, staged: Staged, audit: Audit
     ) -> tuple[dict[str, Any], ...]:
         from setpoint.spark.audits import sample, violation
+        from setpoint.spark.batch import to_keep
         from setpoint.targets.delta import stage
 
-        frame = stage.rows_to_keep(session, self._storage, staged)
+        frame = to_keep(stage.read_back(session, self._storage, staged))
         return sample(frame.where(violation(audit, frame.schema)))
 
     def publish(

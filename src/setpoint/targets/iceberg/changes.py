@@ -21,10 +21,10 @@ from setpoint.model.run import Run
 from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, Replace
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
-from setpoint.spark.batch import DELETED
+from setpoint.spark.batch import DELETED, without_flag
 from setpoint.spark.contents import quoted
 from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
-from setpoint.spark.stage import is_not_true
+from setpoint.spark.stage import is_not_true, write_rows
 from setpoint.targets.iceberg.commit import TableMoved
 from setpoint.targets.iceberg.files import StagedFile, staged_files
 from setpoint.targets.iceberg.log import Version
@@ -209,9 +209,7 @@ class Changes:
 
     @property
     def _row(self) -> T.StructType:
-        """The columns of the table, without the flag of a removed key."""
-        fields = [field for field in self._stage.schema.fields if field.name != DELETED]
-        return T.StructType(fields)
+        return without_flag(self._stage.schema)
 
     @property
     def _columns(self) -> list[Any]:
@@ -272,10 +270,6 @@ class Changes:
         divided, dividers = stage.layout.divided(with_ids(rows, stage.fit), known)
         if dividers:
             divided = divided.repartition(*(F.col(name) for name in dividers))
-        writer = divided.write.mode("error").option(
-            "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
-        )
         with field_ids(self._session):
-            writer = writer.partitionBy(*dividers) if dividers else writer
-            writer.parquet(stage.storage.spark_path(self._folder))
+            write_rows(divided, stage.storage.spark_path(self._folder), dividers)
         return staged_files(stage.storage, self._folder, stage.layout, known)

@@ -125,20 +125,8 @@ def write(
 def read_back(session: SparkSession, staged: Staged) -> DataFrame:
     """The staged rows as a frame, with the flag of a removed key where the write removes any."""
     stage: IcebergStage = staged.handle
-    if not staged.rows:
-        return session.createDataFrame([], stage.schema)
-    frame = (
-        session.read.schema(stage.schema)
-        .option("globPaths", "false")
-        .parquet(stage.storage.spark_path(f"{staged.location}/{ROWS}"))
-    )
-    return frame.select(*(F.col(quoted(name)) for name in stage.schema.fieldNames()))
-
-
-def rows_to_keep(session: SparkSession, staged: Staged) -> DataFrame:
-    """The staged rows that readers will see: what the audits are about."""
-    frame = read_back(session, staged)
-    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
+    place = stage.storage.spark_path(f"{staged.location}/{ROWS}")
+    return spark_stage.read_staged(session, staged, place, {})
 
 
 def as_stored(frame: DataFrame, fit: Fit) -> DataFrame:

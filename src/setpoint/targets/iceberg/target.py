@@ -167,24 +167,26 @@ class IcebergTarget:
         self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
     ) -> list[AuditResult]:
         from setpoint.spark.audits import set_level
+        from setpoint.spark.batch import to_keep
         from setpoint.targets.iceberg import stage
 
         rule = staged.handle.scope.rule
         constant = rule is not None and rule.only_value(run.window) is not None
         return set_level(
             audits,
-            stage.rows_to_keep(session, staged),
+            to_keep(stage.read_back(session, staged)),
             rows=staged.rows - staged.deletes,
             constant_columns=[rule.column] if rule and constant else [],
         )
 
     def sample(
-        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+        self, session: SparkSession, staged: Staged, audit: Audit
     ) -> tuple[dict[str, Any], ...]:
         from setpoint.spark.audits import sample, violation
+        from setpoint.spark.batch import to_keep
         from setpoint.targets.iceberg import stage
 
-        frame = stage.rows_to_keep(session, staged)
+        frame = to_keep(stage.read_back(session, staged))
         return sample(frame.where(violation(audit, frame.schema)))
 
     def publish(

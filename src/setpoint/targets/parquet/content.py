@@ -19,7 +19,7 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import stage as spark_stage
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
-from setpoint.spark.batch import DELETED
+from setpoint.spark.batch import DELETED, to_keep
 from setpoint.spark.contents import quoted
 from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
 from setpoint.targets.parquet.metastore import Spec
@@ -129,8 +129,8 @@ def _by_key(
         wins = alive if stored is None else _that_win(alive, stored, same, write, staged)
     # Written, not computed twice: the look and the rewrite must see the same rows.
     won = _written(wins, place)
-    wins = session.read.schema(wins.schema).option("globPaths", "false").parquet(place)
-    new = wins.where(~F.col(DELETED)).drop(DELETED) if DELETED in wins.columns else wins
+    wins = spark_stage.read_parquet(session, wins.schema, place)
+    new = to_keep(wins)
     if stored is None:
         return None, new, notes, new
     replaced = _with(stored, wins, same)
@@ -148,11 +148,8 @@ def _by_key(
 def _written(rows: DataFrame, folder: str, partition_by: Sequence[str] = ()) -> int:
     """Write rows into a new folder; gives back how many."""
     seen = Observation()
-    writer = rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("error")
-    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.parquet(folder)
+    observed = rows.observe(seen, F.count(F.lit(1)).alias("rows"))
+    spark_stage.write_rows(observed, folder, partition_by)
     return int(spark_stage.metrics_of(seen).get("rows") or 0)
 
 

@@ -142,21 +142,9 @@ def write(
 def read_back(session: SparkSession, staged: Staged) -> DataFrame:
     """The staged rows as a frame, with the flag of a removed key where the write removes any."""
     stage: ParquetStage = staged.handle
-    if not staged.rows:
-        return session.createDataFrame([], stage.schema)
-    column = stage.scope.rule.column if stage.scope.rule and stage.only_value else None
-    stored = T.StructType([field for field in stage.schema.fields if field.name != column])
-    frame = session.read.schema(stored).option("globPaths", "false").parquet(stage.folder)
-    if column is not None:
-        value = F.lit(stage.only_value).cast(stage.schema[column].dataType)
-        frame = frame.withColumn(column, value)
-    return frame.select(*(F.col(quoted(name)) for name in stage.schema.fieldNames()))
-
-
-def rows_to_keep(session: SparkSession, staged: Staged) -> DataFrame:
-    """The staged rows that readers will see: what the audits are about."""
-    frame = read_back(session, staged)
-    return frame.where(~F.col(DELETED)).drop(DELETED) if DELETED in frame.columns else frame
+    rule, value = stage.scope.rule, stage.only_value
+    constant = {rule.column: value} if rule and value else {}
+    return spark_stage.read_staged(session, staged, stage.folder, constant)
 
 
 def spec_of(folders: str) -> dict[str, str]:

@@ -141,22 +141,24 @@ class ParquetTarget:
         self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
     ) -> list[AuditResult]:
         from setpoint.spark.audits import set_level
-        from setpoint.targets.parquet.stage import rows_to_keep
+        from setpoint.spark.batch import to_keep
+        from setpoint.targets.parquet.stage import read_back
 
         rule = staged.handle.scope.rule
         constant = [rule.column] if rule and staged.handle.only_value else []
         rows = staged.rows - staged.deletes
         return set_level(
-            audits, rows_to_keep(session, staged), rows=rows, constant_columns=constant
+            audits, to_keep(read_back(session, staged)), rows=rows, constant_columns=constant
         )
 
     def sample(
-        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+        self, session: SparkSession, staged: Staged, audit: Audit
     ) -> tuple[dict[str, Any], ...]:
         from setpoint.spark.audits import sample, violation
-        from setpoint.targets.parquet.stage import rows_to_keep
+        from setpoint.spark.batch import to_keep
+        from setpoint.targets.parquet.stage import read_back
 
-        frame = rows_to_keep(session, staged)
+        frame = to_keep(read_back(session, staged))
         return sample(frame.where(violation(audit, frame.schema)))
 
     def publish(

@@ -138,7 +138,7 @@ class PostgresTarget:
         return evaluate(session, self._server, staged, run, audits)
 
     def sample(
-        self, session: SparkSession, staged: Staged, run: Run, audit: Audit
+        self, session: SparkSession, staged: Staged, audit: Audit
     ) -> tuple[dict[str, Any], ...]:
         from setpoint.spark.audits import sample, violation
         from setpoint.targets.postgres.stage import read_back
