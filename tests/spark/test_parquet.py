@@ -567,7 +567,7 @@ def test_hadoop_files_do_what_local_files_do(spark: Any, tmp_path: Path) -> None
         assert files.listed(f"{root}/none") == []
         files.write(f"{root}/a/_setpoint-1.json", "größe")
         assert files.read(f"{root}/a/_setpoint-1.json") == "größe"
-        assert [file.name for file in files.listed(root)] == ["a/_setpoint-1.json"]
+        assert [file.path for file in files.listed(root)] == ["a/_setpoint-1.json"]
         files.drop(f"{root}/a")
         files.drop(f"{root}/a")
         assert files.listed(root) == []

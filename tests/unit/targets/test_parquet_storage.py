@@ -11,8 +11,9 @@ from py4j.protocol import Py4JError
 from setpoint import TransientError, Window, parquet, pipeline
 from setpoint.targets.parquet.metastore import TableInfo
 from setpoint.targets.parquet.stage import _forget
-from setpoint.targets.parquet.storage import Files, StoredFile
+from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import Unit, View
+from setpoint.targets.storage import StoredFile
 
 
 class Silent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -185,6 +185,13 @@ class Snapshot:
                     pending = (pending | known) - named
                     known |= named
         return frozenset(pending & set(self.tombstones(pipeline)))
+
+    def paths_in_use(self) -> Iterator[str]:
+        """Live files, and the folders that receipts in the log name as staged or as replaced."""
+        yield from (file.path for file in self.files)
+        for commit in self.commits.values():
+            for receipt in commit.receipts:
+                yield from (receipt.stage, receipt.replaced)
 
     def generation(self, pipeline: str, window: str) -> int:
         """How often the window was published; survives the clean-up of the log."""

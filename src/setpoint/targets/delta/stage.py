@@ -1,7 +1,6 @@
 """Staging for Delta: Parquet files in a folder of the attempt, below the table's root.
 
-The folder has a plain name, so that VACUUM sees what a crashed attempt left behind. Nothing in
-it is visible until a commit names its files.
+Nothing in it is visible until a commit names its files.
 """
 
 from __future__ import annotations
@@ -33,13 +32,11 @@ from setpoint.spark.failures import explain
 from setpoint.targets.delta.footers import can_answer, holds
 from setpoint.targets.delta.schema import Fit
 from setpoint.targets.delta.stats import FileStats, footer_stats
-from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.storage import FOLDER, Storage
 from setpoint.targets.refusals import rows_differ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-FOLDER = "setpoint"
 
 
 @dataclass(frozen=True)

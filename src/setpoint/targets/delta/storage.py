@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from setpoint.errors import NOTHING_STARTED, TransientError, UsageError
+from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
 
 _MISREAD = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
-_HADOOP_SCHEMES = {"s3": "s3a"}
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """A file and what the store says about it; the path is relative to the table's root."""
-
-    path: str
-    size: int
-    modified_ms: int
+# A plain name, so that VACUUM sees what a crashed attempt left behind.
+FOLDER = "setpoint"
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ class Storage:
         """The place as Spark spells it."""
         scheme, separator, rest = self.uri.partition("://")
         # A local path stays bare, so that blanks, '%' and '#' in it are taken literally.
-        root = f"{_HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else self.uri
+        root = f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else self.uri
         return f"{root}/{relative}" if relative else root
 
     @property
@@ -78,22 +72,8 @@ class Storage:
 
     def files(self, folder: str) -> list[StoredFile]:
         """All files below a folder, however deep; none when it does not exist."""
-        from pyarrow import fs
-
-        try:
-            found = self._filesystem().get_file_info(
-                fs.FileSelector(folder, recursive=True, allow_not_found=True)
-            )
-        except OSError as error:
-            raise self._unreachable(error) from error
-        return sorted(
-            (
-                StoredFile(info.path, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
-                for info in found
-                if info.type == fs.FileType.File
-            ),
-            key=lambda file: file.path,
-        )
+        with reaching(self.uri):
+            return listed(self._filesystem(), folder)
 
     def entries(self, folder: str = "") -> list[str]:
         """The names directly below a folder."""
@@ -101,57 +81,40 @@ class Storage:
 
         if self.is_local and not Path(self.uri, folder).is_dir():
             return []
-        try:
+        with reaching(self.uri):
             found = self._filesystem().get_file_info(
                 fs.FileSelector(folder, recursive=False, allow_not_found=True)
             )
-        except OSError as error:
-            raise self._unreachable(error) from error
         return sorted(info.base_name for info in found)
 
     def open(self, path: str) -> Any:
         """A file for random access."""
-        try:
+        with reaching(self.uri):
             return self._filesystem().open_input_file(path)
-        except OSError as error:
-            raise self._unreachable(error) from error
 
     def put(self, path: str, content: bytes) -> None:
         """Write a small file, or write it again."""
-        try:
-            with self._filesystem().open_output_stream(path) as stream:
-                stream.write(content)
-        except OSError as error:
-            raise self._unreachable(error) from error
+        with reaching(self.uri), self._filesystem().open_output_stream(path) as stream:
+            stream.write(content)
 
     def remove(self, path: str) -> None:
         """Remove one file; fine when it is not there."""
-        try:
+        with reaching(self.uri), suppress(FileNotFoundError):
             self._filesystem().delete_file(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._unreachable(error) from error
 
     def drop(self, folder: str) -> None:
         """Remove a folder and all below it; fine when it is not there."""
         if self.is_local:
             import shutil
 
-            try:
-                # The parents stay: another attempt may be about to write below them.
+            # The parents stay: another attempt may be about to write below them.
+            with reaching(self.uri), suppress(FileNotFoundError):
                 shutil.rmtree(Path(self.uri, folder))
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                raise self._unreachable(error) from error
             return
         filesystem = self._filesystem()
-        try:
+        with reaching(self.uri):
             for file in self.files(folder):
                 filesystem.delete_file(file.path)
-        except OSError as error:
-            raise self._unreachable(error) from error
 
     def _filesystem(self) -> Any:
         from pyarrow import fs
@@ -161,12 +124,3 @@ class Storage:
         from deltalake.fs import DeltaStorageHandler
 
         return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
-
-    def _unreachable(self, error: Exception) -> TransientError:
-        return TransientError(
-            "SP-T01",
-            f"The storage at {self.uri} could not be reached: {' '.join(str(error).split())[:300]}",
-            why="Rows are staged there and published from there.",
-            state="This command changed nothing there.",
-            next="Check the path, the credentials and the network, then run again.",
-        )

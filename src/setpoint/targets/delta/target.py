@@ -16,12 +16,13 @@ from setpoint.model.scope import Scope
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
+from setpoint.targets import leftovers
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
-from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.storage import FOLDER, Storage
 from setpoint.targets.refusals import (
     after_commit,
     changed_meanwhile,
@@ -295,9 +296,11 @@ class DeltaTarget:
             self.drop_stage(staged.location)
 
     def leftovers(self) -> Sequence[Leftover]:
-        from setpoint.targets.delta.leftovers import find
-
-        return find(self._storage, self._snapshot())
+        if self._storage.is_local and FOLDER not in self._storage.entries():
+            return ()
+        snapshot = self._snapshot()
+        in_use = snapshot.paths_in_use() if snapshot else ()
+        return leftovers.find(self._storage.files(FOLDER), FOLDER, in_use)
 
     def _counted(
         self, run: Run, receipt: Receipt, staged: Staged | None, version: int
@@ -352,8 +355,6 @@ class DeltaTarget:
         return Slices(self._pipeline, snapshot)
 
     def _refuse_foreign_files(self) -> None:
-        from setpoint.targets.delta.stage import FOLDER
-
         foreign = [
             name
             for name in self._storage.entries()

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from setpoint.targets.iceberg.partitions import Layout
-from setpoint.targets.iceberg.storage import Storage, StoredFile
+from setpoint.targets.iceberg.storage import Storage
+from setpoint.targets.storage import StoredFile
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -108,6 +108,12 @@ class Version:
         oldest = number(self.chain[-1]) if self.chain else None
         kept = {number(item) for item in self.chain}
         return mark.sequence in kept or (oldest is not None and mark.sequence < oldest)
+
+    def paths_in_use(self) -> Iterator[str]:
+        """Live files, and the folders that receipts of any snapshot name as staged or replaced."""
+        yield from (self.storage.relative(file.file_path) or "" for file in self.files)
+        for receipt in self.all_receipts:
+            yield from (receipt.stage, receipt.replaced)
 
     def unchanged_since(self, commit: int, accepts: Callable[[Receipt], bool]) -> bool:
         """Whether every commit since then is compaction, or carries receipts that are accepted."""

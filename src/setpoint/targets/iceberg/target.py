@@ -18,6 +18,7 @@ from setpoint.model.scope import Scope
 from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite, Replace
+from setpoint.targets import leftovers
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
 from setpoint.targets.iceberg.log import Version, number, open_version
@@ -252,11 +253,10 @@ class IcebergTarget:
                 version.storage.drop(place)
 
     def leftovers(self) -> Sequence[Leftover]:
-        from setpoint.targets.iceberg.leftovers import find
-
         version = self._version()
         storage = self._storage(version)
-        return find(storage, version) if storage else ()
+        in_use = version.paths_in_use() if version else ()
+        return leftovers.find(storage.files(FOLDER), FOLDER, in_use) if storage else ()
 
     def _change(
         self,

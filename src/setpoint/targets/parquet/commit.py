@@ -217,6 +217,6 @@ class Commit:
         for place in places:
             # They do no harm: the next publish tries again.
             with suppress(*UNREACHABLE):
-                names = [file.name for file in self._files.listed(place)]
+                names = [file.path for file in self._files.listed(place)]
                 for name in newest_name(names)[2:]:
                     self._files.drop(f"{place}/{name}")

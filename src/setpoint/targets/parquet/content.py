@@ -246,7 +246,7 @@ def _contents(
     """What a job has written, unit by unit; a window that is one unit has it even if empty."""
     found: dict[str, dict[str, int]] = {} if in_folders else {"": {}}
     for file in files.listed(folder):
-        inner, _, name = file.name.rpartition("/")
+        inner, _, name = file.path.rpartition("/")
         if not name.startswith(("_", ".")):
             found.setdefault(inner, {})[name] = file.size
     contents = []

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from py4j.protocol import Py4JError
 
 from setpoint.errors import RefusedError, SetpointError, TransientError
+from setpoint.targets.storage import StoredFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,20 +28,11 @@ SILENT = (OSError, Py4JError)
 UNREACHABLE = (*SILENT, SetpointError)
 
 
-@dataclass(frozen=True)
-class StoredFile:
-    """A file; the name is relative to the folder that was asked for."""
-
-    name: str
-    size: int
-    modified_ms: int
-
-
 class Files(Protocol):
     """What is asked of the storage; all places are full paths."""
 
     def listed(self, folder: str) -> list[StoredFile]:
-        """All files below a folder, however deep; none when it is not there."""
+        """All files below a folder, by their paths in it; none when it is not there."""
         ...
 
     def read(self, path: str) -> str: ...
@@ -71,7 +62,7 @@ class LocalFiles:
                     stat = os.stat(path)
                     relative = os.path.relpath(path, folder)
                     found.append(StoredFile(relative, stat.st_size, stat.st_mtime_ns // 1_000_000))
-        return sorted(found, key=lambda file: file.name)
+        return sorted(found, key=lambda file: file.path)
 
     def read(self, path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
@@ -132,7 +123,7 @@ class HadoopFiles:
             item = files.next()
             name = str(item.getPath().toUri().getPath())[start:]
             found.append(StoredFile(name, int(item.getLen()), int(item.getModificationTime())))
-        return sorted(found, key=lambda file: file.name)
+        return sorted(found, key=lambda file: file.path)
 
     def read(self, path: str) -> str:
         fs, place = self._at(path)

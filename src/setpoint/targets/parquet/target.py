@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,11 @@ from setpoint.model.scope import Scope
 from setpoint.model.table import Parquet
 from setpoint.model.window import Window
 from setpoint.model.write import Overwrite, Replace
-from setpoint.targets.parquet import leftovers
+from setpoint.targets import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.storage import SILENT, Files, files_at
-from setpoint.targets.parquet.view import Unit, View, table_id
+from setpoint.targets.parquet.view import RUNS, Unit, View, table_id
 from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class ParquetTarget:
             self.drop_stage(staged.location)
             return
         files = self._files(root)
-        for name in sorted({file.name.split("/")[0] for file in files.listed(place)}):
+        for name in sorted({file.path.split("/")[0] for file in files.listed(place)}):
             folder = f"{place}/{name}"
             if not any(f"{location}/".startswith(f"{folder}/") for location in live):
                 self._drop(root, folder)
@@ -228,7 +229,11 @@ class ParquetTarget:
             in_use = [unit.location for unit in view.units]
             for held in view.hold(view.units).values():
                 in_use += held.manifest.superseded if held.manifest else ()
-        return leftovers.find(self._files(root), root, in_use)
+        staged = (
+            replace(file, path=f"{RUNS}/{file.path}")
+            for file in self._files(root).listed(f"{root}/{RUNS}")
+        )
+        return leftovers.find(staged, RUNS, (place.removeprefix(f"{root}/") for place in in_use))
 
     def _view(self) -> View | None:
         metastore = self._metastore()
@@ -278,7 +283,7 @@ class ParquetTarget:
         return Scope(self._pipeline.write, rule)
 
     def _refuse_foreign_files(self, root: str) -> None:
-        found = [f.name for f in self._files(root).listed(root) if not f.name.startswith("_")]
+        found = [f.path for f in self._files(root).listed(root) if not f.path.startswith("_")]
         if found:
             raise RefusedError(
                 "SP-T02",

@@ -75,15 +75,15 @@ def hold(files: Files, folder: str) -> Held:
     """Look into a folder of rows."""
     listed = files.listed(folder)
     found = None
-    for name in newest_name([file.name for file in listed]):
+    for name in newest_name([file.path for file in listed]):
         found = Manifest.from_text(files.read(f"{folder}/{name}"))
         if found is not None:
             break
-    data = [file for file in listed if not _hidden(file.name)]
+    data = [file for file in listed if not _hidden(file.path)]
     return Held(
         found,
-        {file.name: file.size for file in data},
-        {file.name: file.modified_ms for file in data},
+        {file.path: file.size for file in data},
+        {file.path: file.modified_ms for file in data},
     )
 
 
