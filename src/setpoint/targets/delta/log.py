@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from setpoint.errors import PermanentError, TransientError
 from setpoint.model import tombstones
+from setpoint.model.ports import Published
 from setpoint.model.receipt import Receipt, unseal
 from setpoint.targets.delta.storage import Storage
 
@@ -150,6 +151,14 @@ class Snapshot:
                 if key not in found or found[key][0].generation < receipt.generation:
                     found[key] = (receipt, commit.version)
         return found
+
+    def landed(self, window: str, attempt: str) -> Published | None:
+        """An attempt's newest publish: there are two when a removal slips in beside the first."""
+        for version, commit in sorted(self.commits.items(), reverse=True):
+            for receipt in commit.receipts:
+                if receipt.attempt == attempt and receipt.window == window:
+                    return Published(receipt, version, self.table_id)
+        return None
 
     def fence(self, receipt: Receipt, newest_counts: bool) -> tuple[str, int]:
         """The transaction that only one of two commits can have: its name and its number.

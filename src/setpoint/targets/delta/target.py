@@ -6,36 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, RefusedError
+from setpoint.errors import RefusedError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
-from setpoint.model.receipt import Receipt, SliceState, files_digest
+from setpoint.model.ports import Leftover, Published, Recall, Staged
+from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
-from setpoint.model.write import KEYED, InsertNew, Merge
+from setpoint.model.write import InsertNew, Merge
 from setpoint.targets import leftovers
-from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
-from setpoint.targets.delta.slices import Slices, count_rows
+from setpoint.targets.delta.slices import Slices
 from setpoint.targets.delta.storage import FOLDER, Storage
-from setpoint.targets.refusals import (
-    after_commit,
-    changed_meanwhile,
-    holds_live_rows,
-    kept_stored,
-    lost_races,
-    not_in_table,
-)
+from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_TURNS = 100
 
 
 class DeltaTarget:
@@ -176,106 +166,14 @@ class DeltaTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        from setpoint.targets.delta import commit
+        from setpoint.targets.delta.publisher import Publisher
 
-        notes: tuple[str, ...] = ()
-        for _ in range(_TURNS):
-            snapshot = self._snapshot()
-            refuse_if_fenced(self._pipeline, snapshot, run.window, expected, staged)
-            chosen = self._mechanism(snapshot)
-            if staged is not None and (staged.files is None) != (chosen.kind == "connector"):
-                raise changed_meanwhile(f"at {self.uri}", "features")
-            receipt = replace(receipt, looked_at=snapshot.version if snapshot else None)
-            unapplied = snapshot.unapplied(self._pipeline.name) if snapshot else frozenset[str]()
-            if isinstance(run.pipeline.write, Merge):
-                receipt = replace(
-                    receipt, tombstones=self._removed.after(snapshot, run.window, staged)
-                )
-            try:
-                if snapshot is None or chosen.kind == "files":
-                    commit.commit_files(snapshot, self._storage, run, receipt, staged)
-                elif isinstance(run.pipeline.write, KEYED) and staged:
-                    notes = self._merge(session, snapshot, run, receipt, staged, unapplied)
-                else:
-                    fence = snapshot.fence(receipt, self._pipeline.newest_counts)
-                    commit.commit_through_connector(
-                        session, self._storage, run, receipt, staged, fence
-                    )
-            except commit.TableMoved:
-                continue
-            with after_commit(run):
-                if chosen.kind == "files":
-                    # The log took exactly the version after the one we looked at, or nothing.
-                    version = snapshot.version + 1 if snapshot else 0
-                    return self._counted(run, receipt, staged, version)
-                published = self._confirm(run, receipt)
-                notes = (*notes, *self._slipped_in(session, run, receipt, staged, published))
-                published = replace(published, notes=notes)
-                if staged is not None and self._missed(receipt):
-                    # A removal was committed while we merged: apply it, in a publish of its own.
-                    expected = replace(expected, generation=receipt.generation)
-                    receipt = replace(receipt, generation=receipt.generation + 1)
-                    continue
-                return published
-        raise lost_races(run, _TURNS)
-
-    def _missed(self, receipt: Receipt) -> bool:
-        """Whether removed keys are known now that the published receipt does not name."""
-        snapshot = self._snapshot()
-        if snapshot is None or not isinstance(self._pipeline.write, Merge):
-            return False
-        return bool(snapshot.unapplied(self._pipeline.name) - set(receipt.tombstones))
-
-    def _merge(
-        self,
-        session: SparkSession,
-        snapshot: Snapshot,
-        run: Run,
-        receipt: Receipt,
-        staged: Staged,
-        unapplied: frozenset[str],
-    ) -> tuple[str, ...]:
-        from setpoint.targets.delta import merge
-
-        write, storage = run.pipeline.write, self._storage
-        refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
-        kept = merge.contradictions(session, snapshot.version, storage, run, staged, refuse=refuse)
-        fence = snapshot.fence(receipt, self._pipeline.newest_counts)
-        merge.merge(session, storage, run, receipt, staged, fence, unapplied)
-        return kept_stored(kept)
-
-    def _slipped_in(
-        self,
-        session: SparkSession,
-        run: Run,
-        receipt: Receipt,
-        staged: Staged | None,
-        published: Published,
-    ) -> tuple[str, ...]:
-        """Events with other content that came between our look and the connector's own."""
-        from setpoint.targets.delta import merge
-
-        snapshot, version = self._snapshot(), published.commit_version
-        if staged is None or snapshot is None or not isinstance(run.pipeline.write, InsertNew):
-            return ()
-        commit = snapshot.commits.get(version) if version is not None else None
-        if commit is None or commit.read_version in (None, receipt.looked_at):
-            return ()
-        before = int(commit.read_version or 0)
-        return kept_stored(
-            merge.contradictions(session, before, self._storage, run, staged, refuse=False)
-        )
+        publisher = Publisher(session, run, self._storage, self._removed)
+        return publisher.publish(receipt, staged, expected)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         snapshot = self._snapshot()
-        if snapshot is None:
-            return None
-        # The newest: an attempt publishes twice when a removal slips in beside it.
-        for version, commit in sorted(snapshot.commits.items(), reverse=True):
-            for receipt in commit.receipts:
-                if receipt.attempt == attempt and receipt.window == window:
-                    return Published(receipt, version, snapshot.table_id)
-        return None
+        return snapshot.landed(window, attempt) if snapshot else None
 
     def has_stage(self, location: str) -> bool:
         return bool(self._storage.files(location))
@@ -301,42 +199,6 @@ class DeltaTarget:
         snapshot = self._snapshot()
         in_use = snapshot.paths_in_use() if snapshot else ()
         return leftovers.find(self._storage.files(FOLDER), FOLDER, in_use)
-
-    def _counted(
-        self, run: Run, receipt: Receipt, staged: Staged | None, version: int
-    ) -> Published:
-        """Count the published slice in the log: nobody has to remember to check."""
-        snapshot = open_snapshot(self._storage, version)
-        if snapshot is None:
-            raise PermanentError(
-                "SP-P04",
-                f"The commit of {run.label} was acknowledged, but there is no table now.",
-                state="It is not known what the target holds.",
-                next="Find out who removed the table, then run again.",
-            )
-        if staged is not None:
-            files = self._slices(snapshot).files([run.window])[run.window]
-            rows, kept = count_rows(files), receipt.rows - staged.deletes
-            if files_digest(file.path for file in files) != receipt.files or rows != kept:
-                raise PermanentError(
-                    "SP-P04",
-                    f"{run.label} was published with {kept:,} rows, but its slice holds "
-                    f"{rows} rows in {len(files)} files.",
-                    why="This must not happen; somebody may have written to the log by hand.",
-                    state=f"The table is at version {version}; the old rows are in the one before.",
-                    next="Please report this with the table's _delta_log.",
-                )
-        return Published(receipt, version, snapshot.table_id)
-
-    def _confirm(self, run: Run, receipt: Receipt) -> Published:
-        """Read the target's own word; a writer may skip a commit without saying so."""
-        published = self.landed(run.window.id, receipt.attempt)
-        if published is None or published.receipt.generation != receipt.generation:
-            state = self.inspect([run.window])[run.window]
-            if state.generation >= receipt.generation or self._pipeline.newest_counts:
-                raise Fenced(state)
-            raise not_in_table(run)
-        return published
 
     def _snapshot(self) -> Snapshot | None:
         return open_snapshot(self._storage)
