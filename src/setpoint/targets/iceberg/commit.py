@@ -7,8 +7,9 @@ off, because whether it still holds is for us to find out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from setpoint.errors import TransientError
 from setpoint.model.receipt import ENVELOPE, Receipt, seal
@@ -105,12 +106,13 @@ def data_files(change: Change, storage: Storage, transaction: Transaction) -> tu
     return tuple(file.as_data_file(storage, metadata) for file in change.add)
 
 
-def prepared(run: Run, prepare: Callable[[], Any]) -> Any:
+@contextmanager
+def preparing(run: Run) -> Iterator[None]:
     """Write what a commit refers to; a failure here has committed nothing."""
     from pyiceberg.exceptions import ValidationException
 
     try:
-        return prepare()
+        yield
     except ValidationException as error:
         raise TableMoved(str(error)) from error
     except OSError as error:

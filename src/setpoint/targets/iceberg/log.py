@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from setpoint.model import tombstones
+from setpoint.model.ports import Published
 from setpoint.model.receipt import ENVELOPE, Receipt, files_digest, unseal
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.catalog import TableName, unreachable
@@ -72,6 +73,14 @@ class Version:
             for receipt in self.published[item.snapshot_id]:
                 found.setdefault((receipt.pipeline, receipt.window), (receipt, number(item)))
         return found
+
+    def landed(self, window: str, attempt: str) -> Published | None:
+        """An attempt's publish, if it led to what main holds."""
+        for item in self.chain:
+            for receipt in self.published[item.snapshot_id]:
+                if receipt.attempt == attempt and receipt.window == window:
+                    return Published(receipt, number(item), self.table_id)
+        return None
 
     @property
     def all_receipts(self) -> tuple[Receipt, ...]:

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError, TransientError
+from setpoint.errors import RefusedError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import Fenced, Leftover, Published, Recall, Staged
-from setpoint.model.receipt import Receipt, SliceState, files_digest
+from setpoint.model.ports import Leftover, Published, Recall, Staged
+from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.scope import Scope
 from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
-from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite, Replace
+from setpoint.model.write import KEYED, DeleteInsert, Overwrite, Replace
 from setpoint.targets import leftovers
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
-from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
-from setpoint.targets.iceberg.log import Version, number, open_version
+from setpoint.targets.iceberg.log import Version, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.storage import FOLDER, Storage
-from setpoint.targets.refusals import after_commit, holds_live_rows, lost_races, not_in_table
+from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Transaction
     from pyspark.sql import DataFrame, SparkSession
 
-    from setpoint.targets.iceberg.changes import Change
     from setpoint.targets.iceberg.draft import Draft
-    from setpoint.targets.iceberg.stage import IcebergStage
 
 _TURNS = 100
 
@@ -198,30 +193,21 @@ class IcebergTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        from setpoint.targets.iceberg import commit
+        from setpoint.targets.iceberg.publisher import Publisher
 
-        for _ in range(_TURNS):
-            version = self._version()
-            refuse_if_fenced(self._pipeline, version, run.window, expected, staged)
-            try:
-                change = self._change(session, version, run, staged)
-                transaction, receipt = self._prepare(version, run, receipt, staged, change)
-                commit.send(run, transaction)
-            except commit.TableMoved:
-                continue
-            with after_commit(run):
-                return replace(self._confirm(run, receipt, staged), notes=change.notes)
-        raise lost_races(run, _TURNS)
+        publisher = Publisher(
+            run,
+            self._name,
+            look=self._version,
+            open_session=lambda: self._reader(session),
+            draft=self._draft,
+            numbers=self._rewrites,
+        )
+        return publisher.publish(receipt, staged, expected)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         version = self._version()
-        if version is None:
-            return None
-        for item in version.chain:
-            for receipt in version.published[item.snapshot_id]:
-                if receipt.attempt == attempt and receipt.window == window:
-                    return Published(receipt, number(item), version.table_id)
-        return None
+        return version.landed(window, attempt) if version else None
 
     def has_stage(self, location: str) -> bool:
         storage = self._storage(self._version())
@@ -257,119 +243,6 @@ class IcebergTarget:
         storage = self._storage(version)
         in_use = version.paths_in_use() if version else ()
         return leftovers.find(storage.files(FOLDER), FOLDER, in_use) if storage else ()
-
-    def _change(
-        self,
-        session: SparkSession,
-        version: Version | None,
-        run: Run,
-        staged: Staged | None,
-    ) -> Change:
-        """What the publish removes and adds; computed in Spark where a file holds other rows."""
-        from setpoint.spark.failures import explain
-        from setpoint.targets.iceberg import commit
-        from setpoint.targets.iceberg.changes import Change, Changes
-
-        if staged is None:
-            return Change()
-        if version is None:
-            return Change(add=staged.handle.files)
-        places = tombstones.against(version.tombstones(self._pipeline.name), run.window)
-        removed = [version.storage.spark_path(place) for place in places]
-        folder = f"{staged.location}/kept-{next(self._rewrites)}"
-        changes = Changes(lambda: self._reader(session), version, run, staged, folder)
-        try:
-            return changes.compute(removed if isinstance(run.pipeline.write, Merge) else ())
-        except (SetpointError, commit.TableMoved):
-            raise
-        except Exception as error:
-            raise explain(error, f"rewriting files for {run.label}") from error
-
-    def _prepare(
-        self,
-        version: Version | None,
-        run: Run,
-        receipt: Receipt,
-        staged: Staged | None,
-        change: Change,
-    ) -> tuple[Transaction, Receipt]:
-        """The transaction, ready to be sent, and the receipt in it."""
-        from setpoint.targets.iceberg import commit
-
-        stage: IcebergStage | None = staged.handle if staged else None
-
-        def prepare() -> tuple[Transaction, Receipt]:
-            if version is not None:
-                transaction = commit.begin(version, stage.fit if stage else None)
-                storage = version.storage
-            else:
-                assert stage is not None
-                new = self._draft(stage.fields, stage.fit.columns, stage.storage.location)
-                transaction, storage = new.transaction, new.storage
-            if stage is not None:
-                refuse_other_ids(self._name, transaction, stage)
-            add = commit.data_files(change, storage, transaction)
-            full = replace(receipt, **self._details(version, run, staged, change, add))
-            by_name = version is None or any(file.ids == {} for file in change.add)
-            commit.fill(
-                transaction,
-                full,
-                change.remove,
-                add,
-                commit.marks_after(version, transaction, full),
-                by_name=by_name,
-            )
-            return transaction, full
-
-        prepared: tuple[Transaction, Receipt] = commit.prepared(run, prepare)
-        return prepared
-
-    def _details(
-        self,
-        version: Version | None,
-        run: Run,
-        staged: Staged | None,
-        change: Change,
-        add: Sequence[Any],
-    ) -> dict[str, Any]:
-        """What a receipt says beyond what the protocol knows: its files, its tombstones."""
-        found: dict[str, Any] = {}
-        if isinstance(run.pipeline.write, Merge):
-            known = version.tombstones(self._pipeline.name) if version else ()
-            new = staged.handle.tombstones if staged else None
-            found["tombstones"] = tombstones.after(known, run.window, new)
-        if staged is None:
-            return found
-        if version is None:
-            found["files"] = files_digest(file.file_path for file in add)
-            return found
-        gone = {file.file_path for file in change.remove}
-        left = [file for file in version.files if file.file_path not in gone]
-        after = Slices(self._pipeline, version).files([run.window], [*left, *add])[run.window]
-        found["files"] = version.digest_of(after.all)
-        return found
-
-    def _confirm(self, run: Run, receipt: Receipt, staged: Staged | None) -> Published:
-        """Read the target's own word, and count the slice: nobody has to remember to check."""
-        published = self.landed(run.window.id, receipt.attempt)
-        if published is None:
-            state = self.inspect([run.window])[run.window]
-            if state.generation >= receipt.generation:
-                raise Fenced(state)
-            raise not_in_table(run)
-        if staged is not None and isinstance(run.pipeline.write, (Overwrite, Replace)):
-            state = self.inspect([run.window])[run.window]
-            ours = state.receipt is not None and state.receipt.attempt == receipt.attempt
-            if ours and state.untouched and state.rows not in (None, receipt.rows):
-                raise PermanentError(
-                    "SP-P04",
-                    f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
-                    f"{state.rows}.",
-                    why="This must not happen; somebody may have written metadata by hand.",
-                    state="The old rows are in the snapshot before.",
-                    next="Please report this with the table's metadata.",
-                )
-        return published
 
     def _reader(self, session: SparkSession) -> SparkSession:
         """A session of our own that knows the catalog, so that no other is disturbed."""
