@@ -673,18 +673,18 @@ def test_a_connection_lost_during_commit_is_settled_by_asking_the_server(
 
 def test_a_server_that_cannot_be_asked_leaves_the_commit_unknown(lab: Any, db: Database) -> None:
     """The advice is the one that every destination gives, and no password is in it."""
-    from setpoint.targets.postgres.publish import _settle
+    from setpoint.targets.postgres.commit import settle
     from setpoint.targets.postgres.server import Server
     from setpoint.targets.refusals import unseen
 
     run = lab.plan(lab.job(A, target=BY_DAY), "2026-04-25").run
     nowhere = Server("test", "postgresql://nobody:secret@/x?host=/nonexistent")
     with pytest.raises(UnknownCommitError, match=r"SP-P02") as caught:
-        _settle(nowhere, run, 5, "cut")
+        settle(nowhere, run, 5, "cut")
     assert str(caught.value) == str(unseen(run, "cut"))
     assert "secret" not in str(caught.value)
     with pytest.raises(UnknownCommitError, match=r"SP-P02"):
-        _settle(Server("test", db.url), run, 2**40, "cut")
+        settle(Server("test", db.url), run, 2**40, "cut")
 
 
 def test_two_runs_of_one_window_at_once_publish_one_statement(lab: Any, db: Database) -> None:

@@ -186,7 +186,7 @@ class Slices:
     def _history(self) -> tuple[set[int], int | None, list[int]]:
         """The pipeline's transactions, the rows that the latest one left, and the drifts."""
         found = self.connection.execute(
-            "SELECT number, data_xid, table_rows, drifted FROM setpoint.receipts "
+            f"SELECT number, data_xid, table_rows, drifted FROM {receipts.RECEIPTS} "
             "WHERE table_id = $1 AND pipeline = $2 ORDER BY number",
             [self.table.oid, self.pipeline.name],
         ).fetchall()

@@ -154,7 +154,7 @@ class PostgresTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        work = Publishing(self._server, self._pipeline, self._name, run, receipt, staged, expected)
+        work = Publishing(self._server, self._name, run, receipt, staged, expected)
         return work.execute()
 
     def landed(self, window: str, attempt: str) -> Published | None:

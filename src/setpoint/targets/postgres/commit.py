@@ -1,0 +1,87 @@
+"""The end of the publishing transaction; an answer that is lost is asked for again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import PermanentError, SetpointError, TransientError
+from setpoint.model.run import Run
+from setpoint.targets.postgres.server import Server
+from setpoint.targets.refusals import unseen
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from setpoint.targets.postgres.stage import PostgresStage
+
+_ASKED = 50
+_LOST = ("", "57P01", "57P02", "57P03")
+
+
+class Again(Exception):
+    """Another session was faster: look again."""
+
+
+def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: int) -> bool:
+    """Commit; if the answer is lost, ask the server what became of the transaction.
+
+    False: it has landed, but the connection is gone.
+    """
+    import psycopg
+
+    try:
+        status = connection.execute("COMMIT").statusmessage
+    except psycopg.Error as error:
+        code = error.sqlstate or ""
+        if code not in _LOST and not code.startswith("08"):
+            raise  # the server answered: a deferred constraint, for example
+        settle(server, run, xid, server.said(error))
+        return False
+    if status != "COMMIT":
+        raise PermanentError(
+            "SP-P01",
+            f"PostgreSQL answered the commit of {run.label} with {status}.",
+            next="Run again; it is always safe.",
+        )
+    return True
+
+
+def settle(server: Server, run: Run, xid: int, said: str) -> None:
+    """Return when the transaction has committed; raise when it has not, or nobody knows."""
+    import psycopg
+
+    try:
+        with server.session("asking what became of a commit") as connection:
+            for _ in range(_ASKED):
+                found = connection.execute(
+                    "SELECT pg_xact_status($1::text::xid8)", [str(xid)]
+                ).fetchone()
+                if not found or found[0] != "in progress":
+                    break
+                connection.execute("SELECT pg_sleep(0.2)")
+    except (SetpointError, psycopg.Error) as error:
+        raise unseen(run, said) from error
+    match found[0] if found else None:
+        case "committed":
+            return
+        case "aborted":
+            raise TransientError(
+                "SP-T01",
+                f"The connection was lost during the commit of {run.label}: {said}",
+                why="The server says that the transaction was rolled back.",
+                next="Run again; it is always safe.",
+            )
+        case _:
+            raise unseen(run, said)
+
+
+def drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> None:
+    """Drop the stage with the commit, unless a task that lost its race still writes to it."""
+    import psycopg
+
+    connection.execute("SAVEPOINT stage")
+    try:
+        connection.execute(f"LOCK TABLE {stage.table.sql} IN ACCESS EXCLUSIVE MODE NOWAIT")
+        connection.execute(f"DROP TABLE {stage.table.sql}; RELEASE SAVEPOINT stage")
+    except psycopg.errors.LockNotAvailable:
+        connection.execute("ROLLBACK TO SAVEPOINT stage")
