@@ -10,8 +10,9 @@ from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.spark.audits import SAMPLE_ROWS, set_level, shown
 from setpoint.targets.postgres.names import quote
+from setpoint.targets.postgres.readback import read_back
 from setpoint.targets.postgres.server import Server
-from setpoint.targets.postgres.stage import PostgresStage, read_back
+from setpoint.targets.postgres.stage import PostgresStage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import (
-    PermanentError,
-    RefusedError,
-    SetpointError,
-    TransientError,
-    UsageError,
-)
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.audit import Audit, Unique, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
@@ -28,12 +22,13 @@ from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED, Incoming
 from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, required
-from setpoint.spark.contents import TEXT_OPTIONS, fingerprint_text, quoted, row_hash
-from setpoint.spark.failures import explain
+from setpoint.spark.contents import fingerprint_text, quoted, row_hash
 from setpoint.targets.postgres import batch as keyed
 from setpoint.targets.postgres import lines
-from setpoint.targets.postgres.ingest import INGESTED, ingesting, proven_unique, reading
+from setpoint.targets.postgres.failures import explained
+from setpoint.targets.postgres.ingest import INGESTED, ingesting, proven_unique
 from setpoint.targets.postgres.names import OURS, TableName, literal, quote
+from setpoint.targets.postgres.readback import read_back
 from setpoint.targets.postgres.receipts import ensure_schema
 from setpoint.targets.postgres.schema import Field, Fit
 from setpoint.targets.postgres.server import Server
@@ -43,13 +38,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "stage_"
 _LOCATION = re.compile(rf"{_PREFIX}[0-9a-z_]{{1,50}}")
-_BLOCK = 8192
-_DRIVER_SAID = re.compile(r"^((?:psycopg|adbc_driver_manager)\.[\w.]+): (.+)$", re.MULTILINE)
-_PASSING = re.compile(
-    r"^psycopg\.OperationalError|AdminShutdown|CrashShutdown|CannotConnectNow|TooManyConnections"
-    r"|DiskFull|server closed the connection|connection to server|terminating connection"
-    r"|consuming input failed|Connection (refused|reset|timed out)|LockNotAvailable"
-)
 
 
 @dataclass(frozen=True)
@@ -239,7 +227,7 @@ def _ingest(
         # As rows the hashes would be pickled, which takes longer than to sort them.
         reports = frame.select(*named).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
     except Exception as error:
-        raise _explained(error, run, server) from error
+        raise explained(error, run, server) from error
     rows = sum(report["rows"] for report in reports)
     places = {name: lines.place_of(number) for number, name in enumerate(counts)}
     observed = spark_stage.Observed(
@@ -255,47 +243,6 @@ def _ingest(
     distinct = (columns for n, columns in enumerate(keys) if proven_unique(reports, n))
     xids = tuple(int(report["xid"]) for report in reports)
     return replace(stage, xids=xids, distinct=frozenset(distinct)), observed
-
-
-def _explained(error: Exception, run: Run, server: Server) -> SetpointError:
-    text = str(error)
-    if "ModuleNotFoundError" in text and ("psycopg" in text or "adbc_driver" in text):
-        return UsageError(
-            "SP-C08",
-            "The packages psycopg and adbc-driver-postgresql are missing where Spark runs Python.",
-            why="Every executor writes its rows to PostgreSQL itself.",
-            next="Install them there: pip install 'psycopg[binary]' adbc-driver-postgresql",
-        )
-    if "CharacterNotInRepertoire" in text and "0x00" in text:
-        return RefusedError(
-            "SP-O05",
-            f"A text of {run.label} holds the character U+0000.",
-            why="PostgreSQL cannot store it.",
-            state="The target is unchanged; the stage was dropped.",
-            next="Remove it, for example with F.translate(column, '\\u0000', '').",
-        )
-    causes = _DRIVER_SAID.findall(text)
-    if not causes:
-        found = explain(error, f"staging {run.label}")
-        found.what = server.scrubbed(found.what)
-        return found
-    kind, words = causes[-1]
-    said = server.scrubbed(" ".join(words.split()))[:400]
-    if _PASSING.search(f"{kind}: {words}"):
-        return TransientError(
-            "SP-T01",
-            f"Staging {run.label} on the connection {server.name} failed: {said}",
-            why="A task could not write its rows.",
-            state="The target is unchanged; what was staged is not visible to any reader.",
-            next="Run again; it is always safe.",
-        )
-    return RefusedError(
-        "SP-T03",
-        f"A value of {run.label} does not fit its column: {said}",
-        why="PostgreSQL converts every value or none.",
-        state="The target is unchanged; the stage was dropped.",
-        next="Correct the rows or the column, then run again.",
-    )
 
 
 def _keyed(
@@ -347,58 +294,6 @@ def _staged(
         handle=stage,
         deletes=observed.counts.get(DELETED, 0),
     )
-
-
-def read_back(session: SparkSession, server: Server, staged: Staged) -> DataFrame:
-    """The staged rows that readers will see, as a frame."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    stage: PostgresStage = staged.handle
-    with server.session("reading the stage back") as connection:
-        found = connection.execute(
-            f"SELECT pg_catalog.pg_relation_size({literal(stage.table.sql)}::regclass)"
-        ).fetchone()
-    blocks = int(found[0]) // _BLOCK + 1 if found else 1
-    size = max(64, -(-blocks // 64))
-    wire = T.StructType(
-        [
-            T.StructField(f"c{position}", _wire(item.dataType, stage, item.name))
-            for position, item in enumerate(stage.schema.fields)
-        ]
-    )
-    columns = ", ".join(
-        f"s.{quote(item.name)}::{stage.fit.field(item.name).mapped.plain} AS c{position}"
-        for position, item in enumerate(stage.schema.fields)
-    )
-    query = f"SELECT {columns} FROM {stage.kept}"
-    read = reading(server.url, query, to_arrow_schema(wire), size)
-    starts = session.range(0, blocks, size)
-    frame = starts.mapInArrow(read, wire)
-    return frame.select(
-        *(
-            _restored(f"c{position}", item, stage.fit.field(item.name).mapped.as_json)
-            for position, item in enumerate(stage.schema.fields)
-        )
-    )
-
-
-def _wire(kind: T.DataType, stage: PostgresStage, name: str) -> T.DataType:
-    if stage.fit.field(name).mapped.as_json or isinstance(kind, T.DecimalType):
-        return T.StringType()
-    if isinstance(kind, T.ByteType):
-        return T.ShortType()
-    if isinstance(kind, T.ArrayType):
-        return T.ArrayType(_wire(kind.elementType, stage, name))
-    return kind
-
-
-def _restored(name: str, item: T.StructField, as_json: bool) -> Column:
-    column = F.col(name)
-    if not as_json:
-        return column.cast(item.dataType).alias(item.name)
-    if isinstance(item.dataType, T.VariantType):
-        return F.parse_json(column).alias(item.name)
-    return F.from_json(column, item.dataType, TEXT_OPTIONS).alias(item.name)  # type: ignore[arg-type]
 
 
 def _refuse_unfit(

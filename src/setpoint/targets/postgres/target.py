@@ -141,7 +141,7 @@ class PostgresTarget:
         self, session: SparkSession, staged: Staged, audit: Audit
     ) -> tuple[dict[str, Any], ...]:
         from setpoint.spark.audits import sample, violation
-        from setpoint.targets.postgres.stage import read_back
+        from setpoint.targets.postgres.readback import read_back
 
         frame = read_back(session, self._server, staged)
         return sample(frame.where(violation(audit, frame.schema)))
