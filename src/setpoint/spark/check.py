@@ -18,7 +18,7 @@ from setpoint.errors import UsageError
 from setpoint.model.grain import Grain
 from setpoint.sources.existing import READ_ONLY, ExistingTable, unreadable
 from setpoint.spark.contents import quoted, row_hash
-from setpoint.spark.files import read_files
+from setpoint.spark.files import literal_path, read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -75,10 +75,10 @@ def frame_of(session: SparkSession, table: ExistingTable, columns: Iterable[str]
             return reader.load(table.storage.spark_path())
         if table.kind == "parquet":
             path = table.storage.spark_path(table.single_file or "")
-            reader = session.read.option("globPaths", "false")
+            reader = session.read
             if all(file.path.endswith(".parquet") for file in table.files):
                 reader = reader.option("pathGlobFilter", "*.parquet")
-            return reader.parquet(path)
+            return reader.parquet(literal_path(path))
         return _live_files(session, table, set(columns) & set(table.partition_columns))
     except Exception as error:
         raise unreadable(table.label, error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,8 @@ from setpoint.spark.contents import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
+
 
 class LiveFile(Protocol):
     """A data file: its path below the table's root and the values of its partition."""
@@ -23,6 +26,11 @@ class LiveFile(Protocol):
 
     @property
     def partition(self) -> Mapping[str, Any]: ...
+
+
+def literal_path(path: str) -> str:
+    """A path that Spark does not take for a pattern, whatever characters it holds."""
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def read_files(
@@ -45,11 +53,9 @@ def read_files(
     stored = [field for field in schema.fields if field.name not in partition_columns]
     frame = (
         session.read.schema(T.StructType(stored))
-        # Folder names like d=2026-04-25 must not add columns of their own, and names like
-        # r=[a] are names, not patterns.
+        # Folder names like d=2026-04-25 must not add columns of their own.
         .option("recursiveFileLookup", "true")
-        .option("globPaths", "false")
-        .parquet(*(f"{root}/{file.path}" for file in files))
+        .parquet(*(literal_path(f"{root}/{file.path}") for file in files))
     )
     if not partition_columns or not partition_values:
         return frame

@@ -19,6 +19,7 @@ from setpoint.spark.contents import (
     quoted,
     row_hash,
 )
+from setpoint.spark.files import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,8 +97,8 @@ def write_rows(frame: DataFrame, path: str, partition_by: Sequence[str] = ()) ->
 
 
 def read_parquet(session: SparkSession, schema: T.StructType, *paths: str) -> DataFrame:
-    """The rows of Parquet files; a path is a path, whatever characters it holds."""
-    return session.read.schema(schema).option("globPaths", "false").parquet(*paths)
+    """The rows of Parquet files below some paths."""
+    return session.read.schema(schema).parquet(*map(literal_path, paths))
 
 
 def read_staged(

@@ -10,11 +10,10 @@ from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, InsertNew, Merge
-from setpoint.targets.delta.commit import TableMoved, commit_files, commit_through_connector
+from setpoint.targets.delta import commit, merge
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import choose
-from setpoint.targets.delta.merge import contradictions, merge
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
 from setpoint.targets.delta.storage import Storage
@@ -54,7 +53,7 @@ class Publisher:
                 receipt = replace(receipt, tombstones=removed)
             try:
                 notes = self._commit(snapshot, receipt, staged, by_files=by_files)
-            except TableMoved:
+            except commit.TableMoved:
                 continue
             with after_commit(run):
                 if by_files:
@@ -76,16 +75,16 @@ class Publisher:
     ) -> tuple[str, ...]:
         run, storage, write = self._run, self._storage, self._run.pipeline.write
         if snapshot is None or by_files:
-            commit_files(snapshot, storage, run, receipt, staged)
+            commit.commit_files(snapshot, storage, run, receipt, staged)
             return ()
         fence = snapshot.fence(receipt, run.pipeline.newest_counts)
         if staged is None or not isinstance(write, KEYED):
-            commit_through_connector(self._session, storage, run, receipt, staged, fence)
+            commit.commit_through_connector(self._session, storage, run, receipt, staged, fence)
             return ()
         refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
         version, unapplied = snapshot.version, snapshot.unapplied(run.pipeline.name)
-        kept = contradictions(self._session, version, storage, run, staged, refuse=refuse)
-        merge(self._session, storage, run, receipt, staged, fence, unapplied)
+        kept = merge.contradictions(self._session, version, storage, run, staged, refuse=refuse)
+        merge.merge(self._session, storage, run, receipt, staged, fence, unapplied)
         return kept_stored(kept)
 
     def _counted(self, receipt: Receipt, staged: Staged | None, version: int) -> Published:
@@ -135,12 +134,12 @@ class Publisher:
         self, receipt: Receipt, staged: Staged | None, published: Published, now: Snapshot
     ) -> tuple[str, ...]:
         """Events with other content that came between our look and the connector's own."""
-        run, commit = self._run, now.commits.get(published.commit_version or 0)
-        if staged is None or commit is None or not isinstance(run.pipeline.write, InsertNew):
+        run, ours = self._run, now.commits.get(published.commit_version or 0)
+        if staged is None or ours is None or not isinstance(run.pipeline.write, InsertNew):
             return ()
-        if commit.read_version is None or commit.read_version == receipt.looked_at:
+        if ours.read_version is None or ours.read_version == receipt.looked_at:
             return ()
-        before, storage = int(commit.read_version), self._storage
+        before, storage = int(ours.read_version), self._storage
         return kept_stored(
-            contradictions(self._session, before, storage, run, staged, refuse=False)
+            merge.contradictions(self._session, before, storage, run, staged, refuse=False)
         )
