@@ -16,6 +16,7 @@ from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, Usag
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
 from setpoint.project.wiring import Project
+from setpoint.spark.metastore import named_by
 
 Level = Literal["ok", "missing", "bad"]
 _METASTORE = "spark.hadoop.hive.metastore.uris"
@@ -138,13 +139,10 @@ def _metastore(project: Project) -> str:
     uris = [text.strip() for text in conf.get(_METASTORE, "").split(",") if text.strip()]
     if uris:
         return f"{_answering(uris)} answers"
-    if any(key.startswith("spark.hadoop.javax.jdo.option.") for key in conf):
-        return "in the database that [spark.conf] names"
-    for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR"):
-        file = Path(os.environ.get(name) or "/nowhere") / "hive-site.xml"
-        if file.is_file():
-            return f"as {file} says"
-    return f"{config.root / '.setpoint' / 'metastore_db'} (Derby), for one process at a time"
+    name = named_by(config.conf)
+    if name is None:
+        return f"{config.root / '.setpoint' / 'metastore_db'} (Derby), for one process at a time"
+    return f"as {name} says" if "/" in name else "in the database that [spark.conf] names"
 
 
 def _answering(uris: list[str]) -> str:

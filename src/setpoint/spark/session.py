@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, TransientError, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.spark.jars import resolve, spark_version
-from setpoint.spark.launch import JAVA_OPTIONS, start_jvm, stop_jvm, tuned_conf
+from setpoint.spark.launch import start_jvm, stop_jvm, tuned_conf
+from setpoint.spark.metastore import local_metastore, named_by, refuse_busy_metastore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +32,6 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # Hive's metastore is part of PySpark, jars included; it is chosen when a session starts.
 HIVE = "hive"
 CATALOG = "spark.sql.catalogImplementation"
-DATABASE = "spark.hadoop.javax.jdo.option.ConnectionURL"
-_DERBY = "jdbc:derby:;databaseName="
 NO_CONNECTORS: frozenset[str] = frozenset()
 
 
@@ -220,58 +219,9 @@ def connector_conf(
         result.setdefault("spark.sql.catalog.spark_catalog", DELTA_CATALOG)
     if HIVE in connectors:
         result[CATALOG] = "hive"
-        if root and not _names_metastore(result):
-            result |= _local_metastore(root, result)
+        if root and named_by(result) is None:
+            result |= local_metastore(root, result)
     return result
-
-
-def _names_metastore(conf: Mapping[str, str]) -> bool:
-    """Whether the surroundings say which metastore to use."""
-    folders = [os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR")]
-    return any(
-        name.removeprefix("spark.hadoop.").startswith(("hive.metastore.uris", "javax.jdo.option."))
-        for name in conf
-    ) or any(folder and os.path.isfile(f"{folder}/hive-site.xml") for folder in folders)
-
-
-def _local_metastore(root: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """A metastore in the project's folder, for one process at a time."""
-    database = os.path.join(root, ".setpoint", "metastore_db")
-    options = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={os.devnull}"
-    return {
-        DATABASE: f"{_DERBY}{database};create=true",
-        # What Derby refuses once it refuses ten times, two seconds apart.
-        "spark.hadoop.hive.hmshandler.retry.attempts": "1",
-        "spark.sql.warehouse.dir": conf.get(
-            "spark.sql.warehouse.dir", os.path.join(root, "warehouse")
-        ),
-        JAVA_OPTIONS: options.strip(),
-    }
-
-
-def refuse_busy_metastore(conf: Mapping[str, str]) -> None:
-    """Derby serves one process; look at its lock before a JVM is started in vain."""
-    url = conf.get(DATABASE, "")
-    lock = os.path.join(url.removeprefix(_DERBY).split(";")[0], "dbex.lck")
-    if not url.startswith(_DERBY) or not os.path.isfile(lock):
-        return
-    try:
-        import fcntl
-
-        with open(lock, "r+b") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise TransientError(
-            "SP-T01",
-            f"The metastore of this project ({os.path.dirname(lock)}) is in use by another "
-            "process.",
-            why="Embedded Derby serves one process at a time.",
-            state=NOTHING_STARTED,
-            next="Run again when that process has ended, or configure a shared metastore: "
-            '[spark.conf] "spark.hadoop.hive.metastore.uris" = "thrift://..."',
-        ) from error
-    except (OSError, ImportError):
-        return  # Derby itself will say what is wrong
 
 
 def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:

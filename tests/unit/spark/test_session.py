@@ -10,14 +10,13 @@ import pytest
 
 from setpoint.errors import TransientError
 from setpoint.spark.launch import JAVA_OPTIONS, archive_path, driver_memory_mib, tuned_conf
+from setpoint.spark.metastore import DATABASE, refuse_busy_metastore
 from setpoint.spark.session import (
-    DATABASE,
     DELTA_CATALOG,
     EXTENSIONS,
     HIVE,
     connector_conf,
     is_apache_spark,
-    refuse_busy_metastore,
 )
 
 GIB = 2**30

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, RefusedError, TransientError
 from setpoint.spark.contents import quoted
+from setpoint.spark.metastore import busy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -277,13 +278,7 @@ def unreachable(error: Exception) -> TransientError:
     """The metastore did not answer, in one line."""
     text = _with_causes(error)
     if "Another instance of Derby" in text or "XSDB6" in text:
-        return TransientError(
-            "SP-T01",
-            "The local metastore (Derby) is in use by another process.",
-            why="Embedded Derby serves one process at a time.",
-            next="Run again when that process has ended, or configure a shared metastore: "
-            '[spark.conf] "spark.hadoop.hive.metastore.uris" = "thrift://..."',
-        )
+        return busy()
     return TransientError(
         "SP-T01",
         f"The metastore could not be read: {' '.join(text.splitlines()[-1].split())[:300]}",
