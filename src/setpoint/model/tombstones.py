@@ -40,7 +40,7 @@ def after(known: Iterable[str], window: Window, new: str | None) -> tuple[str, .
     return (*against(known, window), *([new] if new else []))
 
 
-def mark_of(pipeline: str) -> str:
+def landed_file(pipeline: str) -> str:
     """The name of the file that says that a folder's keys were removed by a commit.
 
     Receipts say so too, but a log is cleaned up some day.

@@ -37,16 +37,16 @@ def wins_sql(
     deleted: str = "",
     absent: Collection[str] = (),
     *,
-    again: bool,
+    corrects: bool,
 ) -> str:
     """The condition that a new row replaces the stored one under the same key.
 
     It does if its sequence is greater. If that is equal, the order of the whole row decides;
-    but a window that was published before and is published again corrects what it said, so
-    then any difference will do. `deleted` is the condition that the new row removes the key, or
+    but where a window `corrects` what it said when it was published before, any difference will
+    do. `deleted` is the condition that the new row removes the key, or
     an empty text; `absent` are columns that stored rows do not have yet.
     """
-    decides = "<>" if again else ">"
+    decides = "<>" if corrects else ">"
     tie = f"{order_sql(schema, new)} {decides} {order_sql(schema, old, absent)}"
     return _greater(sequence, new, old, f"({deleted} OR {tie})" if deleted else tie)
 

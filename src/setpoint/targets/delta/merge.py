@@ -60,7 +60,7 @@ def merge(
             own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))
         except Exception as error:
             raise explain(error, f"preparing the merge of {run.label}") from error
-        text = statement(write, staged.handle, _named(storage), again=staged.corrects)
+        text = statement(write, staged.handle, _named(storage), corrects=staged.corrects)
         try:
             own.sql(text)
         except Exception as error:
@@ -95,11 +95,11 @@ def _prepare(
 
 
 def statement(
-    write: Merge | InsertNew, stage: DeltaStage, target: str, *, again: bool = False
+    write: Merge | InsertNew, stage: DeltaStage, target: str, *, corrects: bool = False
 ) -> str:
     """The MERGE statement, from the view of the batch into the target.
 
-    `again` says that the rows correct what their window said before.
+    `corrects` says that the rows correct what their window said before.
     """
     columns = [quoted(name) for name in stage.fit.columns]
     nulls = write.null_keys == "allow"
@@ -111,7 +111,9 @@ def statement(
     if isinstance(write, Merge):
         removed = f"s.{DELETED}" if stays != "true" else ""
         schema = without_flag(stage.schema)
-        wins = wins_sql(write.sequence, schema, "s", "t", removed, stage.fit.added, again=again)
+        wins = wins_sql(
+            write.sequence, schema, "s", "t", removed, stage.fit.added, corrects=corrects
+        )
         if removed:
             lines.append(f"WHEN MATCHED AND {removed} AND {wins} THEN DELETE")
         assigned = ", ".join(f"{name} = s.{name}" for name in columns)
@@ -169,7 +171,7 @@ def _that_win(
     removed = f"s.{DELETED}" if DELETED in stage.schema.fieldNames() else ""
     same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
     schema, added = without_flag(stage.schema), stage.fit.added
-    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=staged.corrects)
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, corrects=staged.corrects)
     loses = f"{same} AND NOT {wins}"
     stored = _stored(session, storage)
     return batch.alias("s").join(stored.alias("t"), F.expr(loses), "left_anti")

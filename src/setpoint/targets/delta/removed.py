@@ -18,7 +18,7 @@ class Removed:
 
     def __init__(self, storage: Storage, pipeline: str) -> None:
         self._storage, self._pipeline = storage, pipeline
-        self._mark = tombstones.mark_of(pipeline)
+        self._landed = tombstones.landed_file(pipeline)
 
     def now(self, snapshot: Snapshot | None) -> tuple[str, ...]:
         """The places that count now."""
@@ -38,9 +38,9 @@ class Removed:
         marked = self._marked()
         counting = set(snapshot.tombstones(self._pipeline, marked))
         for place in sorted(counting - marked):
-            self._storage.put(f"{place}/{self._mark}", b"")
+            self._storage.put(f"{place}/{self._landed}", b"")
         for place in sorted(marked - counting):
-            self._storage.remove(f"{place}/{self._mark}")
+            self._storage.remove(f"{place}/{self._landed}")
 
     def forget(self, location: str, snapshot: Snapshot | None) -> None:
         """Remove what an attempt wanted removed, unless it counts."""
@@ -50,4 +50,4 @@ class Removed:
 
     def _marked(self) -> set[str]:
         found = (file.path.rpartition("/") for file in self._storage.files(tombstones.FOLDER))
-        return {folder for folder, _, name in found if name == self._mark}
+        return {folder for folder, _, name in found if name == self._landed}

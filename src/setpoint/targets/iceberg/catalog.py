@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 DEFAULT = "lake"
-TYPES = ("jdbc", "rest", "hive", "hadoop", "glue")
+TYPES = ("jdbc", "rest", "hive", "glue")
 _SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+|(\.)")
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -90,16 +90,16 @@ class CatalogSettings:
             given = {"type": "jdbc", "uri": "sqlite:///.setpoint/catalog.db"}
             given["warehouse"] = "warehouse"
         kind = given.pop("type", "rest" if given.get("uri", "").startswith("http") else "jdbc")
-        if kind not in TYPES:
-            raise _invalid(name, f"type={kind!r:.40} is not one of {', '.join(TYPES)}")
-        if kind == "jdbc" and not given.get("uri"):
-            raise _invalid(name, "a jdbc catalog needs uri")
         if kind == "hadoop":
             raise _invalid(
                 name,
                 "a hadoop catalog has no atomic commit on most storages and cannot be read "
                 "without a JVM; use jdbc, rest, hive or glue",
             )
+        if kind not in TYPES:
+            raise _invalid(name, f"type={kind!r:.40} is not one of {', '.join(TYPES)}")
+        if kind == "jdbc" and not given.get("uri"):
+            raise _invalid(name, "a jdbc catalog needs uri")
         if "uri" in given and kind == "jdbc":
             given["uri"] = _absolute_uri(given["uri"], root)
         if "warehouse" in given:

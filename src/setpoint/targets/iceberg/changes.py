@@ -115,7 +115,9 @@ class Changes:
         deleted = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
         stays = ~F.col(DELETED) if deleted else F.lit(True)
         same = same_key_sql(merge.keys, "s", "t", nulls=merge.null_keys == "allow")
-        wins = wins_sql(merge.sequence, self._row, "s", "t", deleted, again=self._staged.corrects)
+        wins = wins_sql(
+            merge.sequence, self._row, "s", "t", deleted, corrects=self._staged.corrects
+        )
         stored = self._stored()
         looked = (
             batch.alias("s")

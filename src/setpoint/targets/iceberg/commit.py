@@ -65,13 +65,13 @@ def fill(
     receipt: Receipt,
     remove: tuple[DataFile, ...],
     add: tuple[DataFile, ...],
-    marks: Mapping[str, str],
+    published: Mapping[str, str],
     *,
     by_name: bool,
 ) -> None:
     """Put files, receipt and generations into a transaction; nothing is sent yet."""
     metadata = transaction.table_metadata
-    properties = dict(marks)
+    properties = dict(published)
     if by_name and _NAME_MAPPING not in metadata.properties:
         properties[_NAME_MAPPING] = metadata.schema().name_mapping.model_dump_json()
     transaction.set_properties(properties)
@@ -83,16 +83,16 @@ def fill(
             snapshot.append_data_file(file)
 
 
-def marks_after(
+def properties_after(
     version: Version | None, transaction: Transaction, receipt: Receipt
 ) -> dict[str, str]:
     """The table properties that say what was published, after this receipt."""
     sequence = transaction.table_metadata.next_sequence_number()
-    marks = version.marks(receipt.pipeline) if version else {}
-    marks[receipt.window] = LastPublish(receipt.generation, sequence)
-    found = {generations.property_of(receipt.pipeline): generations.encode(marks)}
+    last = version.last_publishes(receipt.pipeline) if version else {}
+    last[receipt.window] = LastPublish(receipt.generation, sequence)
+    found = {generations.property_of(receipt.pipeline): generations.encode(last)}
     if receipt.tombstones:
-        known = version.tombstone_marks(receipt.pipeline) if version else {}
+        known = version.tombstone_places(receipt.pipeline) if version else {}
         for place in receipt.tombstones:
             known.setdefault(place, LastPublish(0, sequence))
         kept = {place: known[place] for place in receipt.tombstones}

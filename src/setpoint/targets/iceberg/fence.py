@@ -33,7 +33,7 @@ def refuse_if_fenced(
         if expected.generation or staged is None:
             raise Fenced(SliceState(0, None, None))
         return
-    last = version.marks(pipeline.name).get(window.id)
+    last = version.last_publishes(pipeline.name).get(window.id)
     generation = last.generation if last else 0
     by_newest = pipeline.newest_counts
     if generation != expected.generation or staged is None or by_newest:

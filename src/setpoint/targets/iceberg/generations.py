@@ -35,9 +35,9 @@ def tombstones_of(pipeline: str) -> str:
     return f"setpoint.tombstones.{pipeline}"
 
 
-def encode(marks: Mapping[str, LastPublish]) -> str:
-    """The marks as a property's value; packed when there are many windows."""
-    body = {window: [mark.generation, mark.sequence] for window, mark in marks.items()}
+def encode(publishes: Mapping[str, LastPublish]) -> str:
+    """The last publishes as a property's value; packed when there are many windows."""
+    body = {window: [last.generation, last.sequence] for window, last in publishes.items()}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     if len(text) <= _LONGEST_PLAIN:
         return text
@@ -45,9 +45,9 @@ def encode(marks: Mapping[str, LastPublish]) -> str:
 
 
 def decode(text: str | None) -> dict[str, LastPublish]:
-    """The marks of a property's value; none when it is not there."""
+    """The last publishes in a property's value; none when it is not there."""
     if not text:
         return {}
     if text.startswith(_PACKED):
         text = zlib.decompress(base64.b64decode(text.removeprefix(_PACKED))).decode()
-    return {window: LastPublish(*mark) for window, mark in json.loads(text).items()}
+    return {window: LastPublish(*last) for window, last in json.loads(text).items()}

@@ -87,20 +87,20 @@ class Version:
         """The receipts of every snapshot that is kept, rolled back or on a branch included."""
         return tuple(receipt for found in self.published.values() for receipt in found)
 
-    def marks(self, pipeline: str) -> dict[str, LastPublish]:
+    def last_publishes(self, pipeline: str) -> dict[str, LastPublish]:
         """The last publish of every window; survives expiry and rollback."""
-        marks = generations.decode(self.properties.get(generations.property_of(pipeline)))
+        found = generations.decode(self.properties.get(generations.property_of(pipeline)))
         # Somebody may have unset the property: what the snapshots still say counts too.
         for item in self.table.snapshots():
             for receipt in self.published[item.snapshot_id]:
-                known = marks.get(receipt.window)
+                known = found.get(receipt.window)
                 if receipt.pipeline == pipeline and (
                     known is None or known.generation < receipt.generation
                 ):
-                    marks[receipt.window] = LastPublish(receipt.generation, number(item))
-        return marks
+                    found[receipt.window] = LastPublish(receipt.generation, number(item))
+        return found
 
-    def tombstone_marks(self, pipeline: str) -> dict[str, LastPublish]:
+    def tombstone_places(self, pipeline: str) -> dict[str, LastPublish]:
         """Where removed keys are remembered, with the commit that named each place first."""
         name = generations.tombstones_of(pipeline)
         return generations.decode(self.properties.get(name))
@@ -108,15 +108,15 @@ class Version:
     def tombstones(self, pipeline: str) -> tuple[str, ...]:
         """The places that count: named by receipts in the chain, or by one that expired."""
         receipts = (r for item in self.chain for r in self.published[item.snapshot_id])
-        marks = self.tombstone_marks(pipeline)
-        kept = {place for place, mark in marks.items() if self.still_counts(mark)}
+        places = self.tombstone_places(pipeline)
+        kept = {place for place, last in places.items() if self.still_counts(last)}
         return tombstones.named(receipts, pipeline, kept)
 
-    def still_counts(self, mark: LastPublish) -> bool:
+    def still_counts(self, publish: LastPublish) -> bool:
         """Whether a publish led to what main holds, or may have: false if it was rolled back."""
         oldest = number(self.chain[-1]) if self.chain else None
         kept = {number(item) for item in self.chain}
-        return mark.sequence in kept or (oldest is not None and mark.sequence < oldest)
+        return publish.sequence in kept or (oldest is not None and publish.sequence < oldest)
 
     def paths_in_use(self) -> Iterator[str]:
         """Live files, and the folders that receipts of any snapshot name as staged or replaced."""

@@ -105,7 +105,7 @@ class Publisher:
             receipt,
             change.remove,
             add,
-            commit.marks_after(version, transaction, receipt),
+            commit.properties_after(version, transaction, receipt),
             by_name=version is None or any(file.ids == {} for file in change.add),
         )
         return transaction, receipt

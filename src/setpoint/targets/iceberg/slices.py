@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
@@ -13,6 +13,7 @@ from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
 from setpoint.model.write import DeleteInsert, Overwrite, Replace
+from setpoint.targets.iceberg.generations import LastPublish
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.ranges import Values, values_of
 from setpoint.targets.iceberg.types import KINDS
@@ -79,14 +80,14 @@ class Slices:
             files = self.files(windows)
         elif isinstance(self._pipeline.write, Replace):
             files = dict.fromkeys(windows, SliceFiles(inside=list(self._version.files)))
-        marks = self._version.marks(self._pipeline.name)
+        publishes = self._version.last_publishes(self._pipeline.name)
         newest = ""
         if self._pipeline.newest_counts:
-            counting = (w for w, mark in marks.items() if self._version.still_counts(mark))
+            counting = (w for w, last in publishes.items() if self._version.still_counts(last))
             held = (w for name, w in self._version.receipts if name == self._pipeline.name)
             newest = newest_of({*counting, *held}, self._pipeline)
         return {
-            window: self._state(window, files.get(window), marks, remembered, newest)
+            window: self._state(window, files.get(window), publishes, remembered, newest)
             for window in windows
         }
 
@@ -94,15 +95,15 @@ class Slices:
         self,
         window: Window,
         files: SliceFiles | None,
-        marks: Mapping[str, Any],
+        publishes: Mapping[str, LastPublish],
         remembered: Remembered,
         newest: str,
     ) -> SliceState:
         version, name = self._version, self._pipeline.name
-        mark = marks.get(window.id)
-        generation = mark.generation if mark else 0
+        last = publishes.get(window.id)
+        generation = last.generation if last else 0
         found: tuple[Receipt, int | None] | None = version.receipts.get((name, window.id))
-        if found is None and mark is not None and version.still_counts(mark):
+        if found is None and last is not None and version.still_counts(last):
             found = remembered.get((window.id, generation))
         rows = self._count(files)
         if not generation or found is None:

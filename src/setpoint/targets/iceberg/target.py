@@ -78,7 +78,7 @@ class IcebergTarget:
 
     def published_windows(self) -> Sequence[str]:
         version = self._version()
-        return sorted(version.marks(self._pipeline.name)) if version else ()
+        return sorted(version.last_publishes(self._pipeline.name)) if version else ()
 
     def check_definition(self) -> None:
         """Compare the definition with the existing table: columns, grain, partitioning."""

@@ -163,7 +163,7 @@ def _that_win(
     """The rows that replace what is stored under their key."""
     schema, added = staged.handle.fit.schema, staged.handle.fit.added.fieldNames()
     removed = f"s.{quoted(DELETED)}" if DELETED in batch.columns else ""
-    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, again=staged.corrects)
+    wins = wins_sql(write.sequence, schema, "s", "t", removed, added, corrects=staged.corrects)
     found = _without(batch, stored, f"{same} AND NOT {wins}")
     if not removed:
         return found

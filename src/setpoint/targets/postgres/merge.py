@@ -72,7 +72,7 @@ class KeyedWrite:
         late = self._late_sql() if removes else "true"
         stays = f"NOT {deleted} AND {late}" if removes else "true"
         wins_now = wins(
-            self._stage.fit, write.sequence, "b", "t", deleted, again=self._staged.corrects
+            self._stage.fit, write.sequence, "b", "t", deleted, corrects=self._staged.corrects
         )
         gone = 0
         if removes:
@@ -130,7 +130,7 @@ class KeyedWrite:
         keys = ", ".join(quote(name) for name in write.keys)
         sets = ", ".join(f"{i.quoted} = EXCLUDED.{i.quoted}" for i in self._stage.fit.fields)
         greater = wins(
-            self._stage.fit, write.sequence, "EXCLUDED", "t", again=self._staged.corrects
+            self._stage.fit, write.sequence, "EXCLUDED", "t", corrects=self._staged.corrects
         )
         return f" ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE {greater}"
 

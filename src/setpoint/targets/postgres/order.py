@@ -37,14 +37,14 @@ def later(ours: Sequence[str], theirs: Sequence[str], otherwise: str) -> str:
 
 
 def wins(
-    fit: Fit, parts: Sequence[str], new: str, old: str, deleted: str = "", *, again: bool
+    fit: Fit, parts: Sequence[str], new: str, old: str, deleted: str = "", *, corrects: bool
 ) -> str:
     """The condition that a batch row replaces the stored one under the same key.
 
-    Among equal sequences the greater row counts; a window that is published `again` corrects
-    what it said, so then any difference will do.
+    Among equal sequences the greater row counts; where a window `corrects` what it said
+    before, any difference will do.
     """
-    tie = f"{row_text(fit, new)} {'<>' if again else '>'} {row_text(fit, old)}"
+    tie = f"{row_text(fit, new)} {'<>' if corrects else '>'} {row_text(fit, old)}"
     fields = [fit.field(name) for name in parts]
     return later(
         [sequence(item, new) for item in fields],
