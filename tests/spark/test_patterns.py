@@ -17,9 +17,7 @@ from setpoint import (
     delta,
     publish,
 )
-from setpoint.flow.plan import Bound
-from setpoint.flow.run import plan_windows, run_window
-from setpoint.targets.delta.target import DeltaTarget
+from setpoint.targets.delta import merge as delta_merge
 
 DAY = date(2026, 4, 25)
 NEXT = date(2026, 4, 26)
@@ -276,27 +274,24 @@ def test_an_older_frame_is_superseded_too(lab):
     assert lab.rows() == [(1, "a", 1)]
 
 
-def test_a_removal_and_an_older_row_that_are_committed_at_once(lab):
+def test_a_removal_and_an_older_row_that_are_committed_at_once(lab, monkeypatch):
     """The removal changes no file, so the connector sees no conflict; the row is removed yet."""
     write = merge(delete_when="status = 'gone'")
     lab.run(lab.job([(2, "new", 1)], ORDERS, target=TARGET, write=write))
     removal = lab.job([(1, "gone", 5)], ORDERS, target=TARGET, write=write)
     late = lab.job([(1, "late", 4), (3, "new", 1)], ORDERS, target=TARGET, write=write)
 
-    class Racing(DeltaTarget):
+    real, raced = delta_merge.merge, list[bool]()
+
+    def racing(*given: Any) -> None:
         """Somebody else removes the key after our look and before our commit."""
+        if not raced:
+            raced.append(True)
+            lab.run(removal, "2026-04-26")
+        real(*given)
 
-        raced = False
-
-        def _merge(self, *given: Any) -> tuple[str, ...]:
-            if not self.raced:
-                self.raced = True
-                lab.run(removal, "2026-04-26")
-            return super()._merge(*given)
-
-    bound = Bound(late, Racing(late, TARGET, lab.project.adapters.storage(TARGET)), {})
-    world = lab.world()
-    plans = plan_windows(bound, lab.windows(late, "2026-04-24"), world, parameters={})
-    run_window(bound, plans[0], world)
+    monkeypatch.setattr(delta_merge, "merge", racing)
+    lab.run(late, "2026-04-24")
+    assert raced
     assert lab.rows() == [(2, "new", 1), (3, "new", 1)]
     assert lab.run(late, "2026-04-24").state == "unchanged"
