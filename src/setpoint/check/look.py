@@ -59,6 +59,7 @@ class Report:
     files: int
     rows: int | None
     partitioned_by: str
+    units: str = "file"
     findings: tuple[Finding, ...] = ()
     windows: tuple[WindowCount, ...] = ()
     notes: tuple[str, ...] = ()
@@ -95,6 +96,7 @@ def check(table: ExistingTable, question: Question, engine: EnginePort) -> Repor
         files=len(table.files),
         rows=table.rows if seen.rows is None else seen.rows,
         partitioned_by=partition.label if partition else ", ".join(table.partition_columns),
+        units=table.units,
         findings=tuple([*seen.findings, *found]),
         windows=_windows(seen, question.every),
         notes=tuple(notes),
@@ -124,11 +126,13 @@ def _from_files(
     notes = []
     if table.kind == "parquet":
         notes.append(_modification_times(table))
-    elif partition is not None:
+    elif table.kind == "delta" and partition is not None:
         writes, incomplete = history(table)
         found += judge.repeated_overwrites(writes, partition, every, examples)
         if incomplete:
             notes.append("The log no longer holds the oldest commits; earlier writes are unknown.")
+    elif partition is not None:
+        notes.append("Only the log of a Delta table tells how often a partition was overwritten.")
     return found, [note for note in notes if note]
 
 

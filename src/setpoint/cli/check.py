@@ -16,8 +16,9 @@ from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
 from setpoint.model.audit import Unique
 from setpoint.model.grain import Grain
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.table import Delta
+from setpoint.model.table import iceberg, parquet, postgres
 from setpoint.model.wallclock import zone_of
+from setpoint.model.write import KEYED
 from setpoint.project.discover import pipeline_named
 from setpoint.project.wiring import Project
 
@@ -26,13 +27,24 @@ if TYPE_CHECKING:
 
 _PART = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^,]*))\s*(?:,|$)")
 _SHOWN_WINDOWS = 10
+KINDS = {
+    "delta": "Delta",
+    "parquet": "Parquet",
+    "iceberg": "Iceberg",
+    "postgres": "PostgreSQL",
+    "table": "in Spark's catalog",
+}
+TABLE_HELP = (
+    "a path, delta:PATH, parquet:PATH, iceberg:NAME, table:NAME (in Spark's catalog), "
+    "postgres:CONNECTION/NAME, or a pipeline's name"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "table",
         metavar="TABLE",
-        help="a path, delta:PATH, parquet:PATH, or a pipeline's name",
+        help=TABLE_HELP,
     )
     parser.add_argument(
         "--key",
@@ -64,13 +76,19 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         question = _question(options, pipeline)
         from setpoint.spark.engine import SparkEngine
 
-        output.tell(f"checking {existing.label}: {len(existing.files):,} files")
+        output.tell(f"checking {existing.label}{size_of(existing)}")
         report = check(existing, question, SparkEngine(project.sessions))
     output.answer(_data(report), _text(report, question, output), ok=not report.findings)
     return 1 if report.findings else 0
 
 
+def size_of(existing: ExistingTable) -> str:
+    """How large a table is, as far as it tells before its rows are read."""
+    return f": {plural(len(existing.files), existing.units)}" if existing.units else ""
+
+
 def open_existing(project: Project, name: str) -> tuple[ExistingTable, Pipeline | None]:
+    """The table that a person names, and the pipeline if it is the name of one."""
     from setpoint.sources.existing import no_table, open_table
     from setpoint.targets.delta.storage import Storage
 
@@ -82,6 +100,17 @@ def open_existing(project: Project, name: str) -> tuple[ExistingTable, Pipeline 
         return open_table(name, "parquet", Storage.at(name[len("parquet:") :])), None
     if "://" in name or name.startswith("file:") or Path(name).exists():
         return open_table(name, None, Storage.at(name)), None
+    adapters = project.adapters
+    match name.partition(":"):
+        case ("iceberg", ":", table):
+            return adapters.existing(name, iceberg(table)), None
+        case ("table", ":", table):
+            return adapters.existing(name, parquet(table=table)), None
+        case ("postgres", ":", rest):
+            connection, _, table = rest.rpartition("/")
+            return adapters.existing(
+                name, postgres(table, connection=connection or "postgres")
+            ), None
     try:
         pipeline = pipeline_named(project.config, name)
     except SetpointError as error:
@@ -89,23 +118,18 @@ def open_existing(project: Project, name: str) -> tuple[ExistingTable, Pipeline 
             why = "there is no such path, and no pipeline has that name"
             raise no_table(name, why) from error
         raise
-    target = pipeline.target
-    if not isinstance(target, Delta):
-        raise no_table(name, f"its target is a table of kind {target.kind}, not Delta or Parquet")
-    storage = project.adapters.storage(target)
-    if target.path is not None and storage.is_local and not Path(storage.uri).exists():
-        raise no_table(name, f"the target {storage.uri} was never published")
-    return open_table(name, "delta", storage), pipeline
+    return adapters.existing(name, pipeline.target), pipeline
 
 
 def _question(options: argparse.Namespace, pipeline: Pipeline | None) -> Question:
     keys = tuple(dict.fromkeys(column_names(text) for text in options.key))
     time, every, timezone = options.time, options.every, options.timezone
     if pipeline is not None:
-        audits = [audit for audit in pipeline.audits if isinstance(audit, Unique)]
-        keys = keys or tuple(dict.fromkeys(audit.columns for audit in audits))
-        time = time or pipeline.target.slice_column
-        every = every or str(pipeline.every)
+        stated = [audit.columns for audit in pipeline.audits if isinstance(audit, Unique)]
+        if isinstance(pipeline.write, KEYED):
+            stated.append(pipeline.write.keys)
+        keys = keys or tuple(dict.fromkeys(stated))
+        time, every = time_of(pipeline, time, every)
         timezone = timezone or pipeline.timezone
     if time is not None and every is None:
         raise _usage("--time needs --every: how long is a window?")
@@ -120,6 +144,15 @@ def _question(options: argparse.Namespace, pipeline: Pipeline | None) -> Questio
         examples=options.sample,
         pipeline=pipeline.name if pipeline else None,
     )
+
+
+def time_of(
+    pipeline: Pipeline, time: str | None, every: str | None
+) -> tuple[str | None, str | None]:
+    """The column and the grain that were asked for, or else those of the pipeline."""
+    if pipeline.every.is_incremental:
+        return time, every  # no window of such a pipeline owns rows
+    return time or pipeline.target.slice_column, every or str(pipeline.every)
 
 
 def column_names(text: str) -> tuple[str, ...]:
@@ -160,8 +193,8 @@ def _text(report: Report, question: Question, output: Output) -> list[str]:
     rows = "rows not counted" if report.rows is None else plural(report.rows, "row")
     version = "" if report.version is None else f" version {report.version}"
     parts = f"; partitioned by {report.partitioned_by}" if report.partitioned_by else ""
-    kind = {"delta": "Delta", "parquet": "Parquet"}[report.kind]
-    lines = [f"{report.table}  {kind}{version}, {rows}, {plural(report.files, 'file')}{parts}"]
+    files = f", {plural(report.files, report.units)}" if report.units else ""
+    lines = [f"{report.table}  {KINDS[report.kind]}{version}, {rows}{files}{parts}"]
     for key, distinct in report.keys.items():
         lines.append(f"key       {', '.join(key)}: {distinct:,} distinct")
     if question.every is not None:

@@ -9,12 +9,23 @@ from typing import Any
 from setpoint.check.candidates import Candidate, is_good
 from setpoint.check.keys import Advice, KeyQuestion, Stability, advise
 from setpoint.check.verdict import verdict, warnings
-from setpoint.cli.check import cell, column_names, example_count, open_existing, plural
+from setpoint.cli.check import (
+    KINDS,
+    TABLE_HELP,
+    cell,
+    column_names,
+    example_count,
+    open_existing,
+    plural,
+    size_of,
+    time_of,
+)
 from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
 from setpoint.model.grain import Grain
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.wallclock import zone_of
+from setpoint.model.write import KEYED
 
 _SHOWN_COLUMNS = 40
 
@@ -23,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "table",
         metavar="TABLE",
-        help="a path, delta:PATH, parquet:PATH, or a pipeline's name",
+        help=TABLE_HELP,
     )
     parser.add_argument(
         "--key",
@@ -52,21 +63,23 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         question = _question(options, pipeline)
         from setpoint.spark.engine import SparkEngine
 
-        output.tell(f"looking for keys in {existing.label}: {len(existing.files):,} files")
+        output.tell(f"looking for keys in {existing.label}{size_of(existing)}")
         advice = advise(existing, question, SparkEngine(project.sessions))
     output.answer(_data(advice), _text(advice, output), ok=not advice.is_no)
     return 1 if advice.is_no else 0
 
 
 def _question(options: argparse.Namespace, pipeline: Pipeline | None) -> KeyQuestion:
+    key = column_names(options.key) if options.key is not None else ()
     time, every, timezone = options.time, options.every, options.timezone
     if pipeline is not None:
-        time = time or pipeline.target.slice_column
-        every = every or str(pipeline.every)
+        if isinstance(pipeline.write, KEYED):
+            key = key or pipeline.write.keys
+        time, every = time_of(pipeline, time, every)
         timezone = timezone or pipeline.timezone
     zone_of(timezone or "UTC")
     return KeyQuestion(
-        key=column_names(options.key) if options.key is not None else (),
+        key=key,
         time=time,
         every=Grain.parse(every) if every is not None else None,
         timezone=timezone or "UTC",
@@ -128,8 +141,7 @@ def _stability(stability: Stability) -> dict[str, Any]:
 
 def _text(advice: Advice, output: Output) -> list[str]:
     version = "" if advice.version is None else f" version {advice.version}"
-    kind = {"delta": "Delta", "parquet": "Parquet"}.get(advice.kind, advice.kind)
-    lines = [f"{advice.table}  {kind}{version}, {plural(advice.rows, 'row')}", ""]
+    lines = [f"{advice.table}  {KINDS[advice.kind]}{version}, {plural(advice.rows, 'row')}", ""]
     cells = [
         [cell(c.name), cell(c.kind), f"{c.nulls:,}", _distinct(c.distinct, advice.rows)]
         for c in advice.columns[:_SHOWN_COLUMNS]

@@ -11,8 +11,11 @@ from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
 if TYPE_CHECKING:
+    from setpoint.sources.existing import ExistingTable
     from setpoint.spark.session import Sessions
     from setpoint.targets.delta.storage import Storage
+    from setpoint.targets.iceberg.catalog import CatalogSettings
+    from setpoint.targets.iceberg.catalog import TableName as IcebergName
     from setpoint.targets.postgres.server import Server
 
 
@@ -38,18 +41,46 @@ class Adapters:
                     pipeline, table, lambda: self._sessions.get(frozenset({"hive"}))
                 )
             case Iceberg():
-                from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
                 from setpoint.targets.iceberg.target import IcebergTarget
 
-                sections = self._config.catalogs
-                name = TableName.parse(table.table, sections)
-                section = sections.get(name.catalog)
-                settings = CatalogSettings.of(name.catalog, section, self._config.root)
-                return IcebergTarget(pipeline, table, name, settings)
+                return IcebergTarget(pipeline, table, *self.catalogued(table.table))
             case Postgres():
                 from setpoint.targets.postgres.target import PostgresTarget
 
                 return PostgresTarget(pipeline, table, self.server(table.connection))
+
+    def existing(self, label: str, table: Table) -> ExistingTable:
+        """A table to look at, whoever wrote it."""
+        match table:
+            case Delta():
+                from setpoint.sources.existing import no_table, open_table
+
+                storage = self.storage(table)
+                if storage.is_local and not os.path.exists(storage.uri):
+                    raise no_table(label, f"{storage.uri} does not exist")
+                return open_table(label, "delta", storage)
+            case Parquet():
+                from setpoint.sources.named import open_catalogued
+
+                return open_catalogued(label, self._sessions, frozenset({"hive"}), table.table)
+            case Iceberg():
+                from setpoint.sources.named import open_iceberg
+
+                return open_iceberg(label, *self.catalogued(table.table))
+            case Postgres():
+                from setpoint.sources.named import open_postgres
+
+                return open_postgres(label, self.server(table.connection), table.table)
+
+    def catalogued(self, table: str) -> tuple[IcebergName, CatalogSettings]:
+        """The name of an Iceberg table, and its catalog."""
+        from setpoint.targets.iceberg.catalog import CatalogSettings
+        from setpoint.targets.iceberg.catalog import TableName as IcebergName
+
+        sections = self._config.catalogs
+        name = IcebergName.parse(table, sections)
+        section = sections.get(name.catalog)
+        return name, CatalogSettings.of(name.catalog, section, self._config.root)
 
     def server(self, connection: str) -> Server:
         """The PostgreSQL server behind a name: of the configuration, or of the environment."""

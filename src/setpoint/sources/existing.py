@@ -1,16 +1,17 @@
-"""Any existing table, Delta or Parquet: its columns, live files and partitions, without a JVM.
+"""Any existing table: its columns, live files and partitions.
 
-Reads only. A table that setpoint did not write is as good as one that it did.
+Delta and Parquet files are looked at here, without a JVM; tables that go by a name are in
+named.py. Reads only. A table that setpoint did not write is as good as one that it did.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from setpoint.errors import SetpointError, UsageError
@@ -21,7 +22,10 @@ from setpoint.model.table import Delta
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage
 
-Kind = Literal["delta", "parquet"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Kind = Literal["delta", "parquet", "iceberg", "postgres", "table"]
 
 READ_ONLY = "Nothing was written; the table is unchanged."
 _COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
@@ -56,17 +60,25 @@ class Write:
 
 @dataclass(frozen=True)
 class ExistingTable:
-    """A table as its files and its log describe it."""
+    """A table as its files and its log describe it.
+
+    `units` says what `files` holds: a table that goes by a name may tell its partitions only,
+    or nothing. `read` gives the rows of such a table.
+    """
 
     label: str
     kind: Kind
-    storage: Storage
+    storage: Storage | None
     columns: Mapping[str, str]
     partition_columns: tuple[str, ...]
     files: tuple[TableFile, ...]
     single_file: str | None = None
     version: int | None = None
     connectors: frozenset[str] = frozenset()
+    units: Literal["file", "partition", ""] = "file"
+    read: Callable[[SparkSession], DataFrame] | None = field(
+        default=None, repr=False, compare=False
+    )
     snapshot: Snapshot | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -74,7 +86,9 @@ class ExistingTable:
         """The number of rows, where the files' statistics tell it."""
         known = [file.rows for file in self.files]
         # Where the connector is needed, files may hold rows that are deleted.
-        return None if None in known or self.connectors else sum(rows or 0 for rows in known)
+        deleted = self.kind == "delta" and self.connectors
+        told = self.units == "file" and None not in known and not deleted
+        return sum(rows or 0 for rows in known) if told else None
 
 
 def open_table(label: str, kind: Kind | None, storage: Storage) -> ExistingTable:
@@ -91,12 +105,15 @@ def with_rows(table: ExistingTable) -> ExistingTable:
     """The table with the rows of its files counted, from their footers where need be."""
     from pyarrow import ArrowException, parquet
 
+    storage = table.storage
     if table.rows is not None or table.connectors or len(table.files) > _MOST_FOOTERS:
+        return table
+    if storage is None:
         return table
     counted = []
     for file in table.files:
         try:
-            with table.storage.open(file.path) as stream:
+            with storage.open(file.path) as stream:
                 counted.append(replace(file, rows=parquet.read_metadata(stream).num_rows))
         except (OSError, ArrowException) as error:
             raise no_table(table.label, f"{file.path} cannot be read") from error
@@ -105,15 +122,16 @@ def with_rows(table: ExistingTable) -> ExistingTable:
 
 def history(table: ExistingTable) -> tuple[list[Write], bool]:
     """The writes per partition that the log still tells, and whether older ones are missing."""
-    if table.snapshot is None:
+    storage = table.storage
+    if table.snapshot is None or storage is None:
         return [], False
-    names = [file.path for file in table.storage.files("_delta_log") if _COMMIT.search(file.path)]
+    names = [file.path for file in storage.files("_delta_log") if _COMMIT.search(file.path)]
     chosen = sorted(names)[-_MOST_COMMITS:]
     partition_of: dict[str, tuple[str | None, ...]] = {}
     writes: list[Write] = []
     for name in chosen:
         match = _COMMIT.search(name)
-        with table.storage.open(name) as stream:
+        with storage.open(name) as stream:
             body = stream.read().decode("utf-8")
         actions = [json.loads(line) for line in body.splitlines() if line.strip()]
         version = int(match[1]) if match else 0
@@ -127,8 +145,8 @@ def no_table(label: str, why: str) -> UsageError:
         "SP-R01",
         f"There is no table {label!r:.200} to check: {why}.",
         state=READ_ONLY,
-        next="Give the root folder of a Delta or Parquet table, delta:PATH, parquet:PATH, or a "
-        "pipeline's name.",
+        next="Give a folder of Delta or Parquet files, delta:PATH, parquet:PATH, iceberg:NAME, "
+        "table:NAME, postgres:CONNECTION/NAME, or a pipeline's name.",
     )
 
 
@@ -248,7 +266,8 @@ def _parquet(label: str, storage: Storage) -> ExistingTable:
     if not found and single is None:
         raise no_table(label, f"{storage.uri} holds neither a Delta log nor a data file")
     files = tuple(
-        TableFile(file.path, _folders(file.path), None, file.modified_ms) for file in found
+        TableFile(file.path, folders(file.path.rpartition("/")[0]), None, file.modified_ms)
+        for file in found
     ) or (TableFile(single or "", {}),)
     partition_columns = tuple(files[0].partition)
     stored = _stored_columns(label, storage, files[0].path)
@@ -256,8 +275,9 @@ def _parquet(label: str, storage: Storage) -> ExistingTable:
     return ExistingTable(label, "parquet", storage, columns, partition_columns, files, single)
 
 
-def _folders(path: str) -> dict[str, str | None]:
-    pairs = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
+def folders(path: str) -> dict[str, str | None]:
+    """The partition that the folders of a path name."""
+    pairs = (part.partition("=") for part in path.split("/") if "=" in part)
     return {
         unquote(name): None if value == NULL_PARTITION else unquote(value)
         for name, _, value in pairs
@@ -288,7 +308,7 @@ def _refuse_inside_delta(label: str, place: Path) -> None:
 
 def _refuse_other_formats(label: str, storage: Storage, paths: list[str]) -> None:
     if any(path.endswith(".metadata.json") for path in paths):
-        raise no_table(label, f"{storage.uri} is an Iceberg table, which check cannot read yet")
+        raise no_table(label, f"{storage.uri} is an Iceberg table: give its name, iceberg:NAME")
     if storage.is_local and Path(storage.uri, ".hoodie").is_dir():
         raise no_table(label, f"{storage.uri} is a Hudi table, which check cannot read")
 

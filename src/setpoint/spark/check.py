@@ -70,6 +70,10 @@ class Difference:
 def frame_of(session: SparkSession, table: ExistingTable, columns: Iterable[str]) -> DataFrame:
     """The rows of the live files; `columns` are the ones that will be used."""
     try:
+        if table.read is not None:
+            return table.read(session)
+        if table.storage is None:
+            raise TypeError("a table without files is read by its name")
         if table.connectors:
             reader = session.read.format("delta").option("versionAsOf", str(table.version))
             return reader.load(table.storage.spark_path())
@@ -229,7 +233,7 @@ def shown(value: Any) -> Any:
 
 def _live_files(session: SparkSession, table: ExistingTable, partition: set[str]) -> DataFrame:
     """The live files of a Delta table; its partition columns only when they are needed."""
-    if table.snapshot is None:
+    if table.snapshot is None or table.storage is None:
         raise TypeError("a Delta table has a snapshot")
     return read_files(
         session,

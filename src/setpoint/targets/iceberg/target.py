@@ -246,7 +246,8 @@ class IcebergTarget:
 
     def _reader(self, session: SparkSession) -> SparkSession:
         """A session of our own that knows the catalog, so that no other is disturbed."""
-        from setpoint.spark.session import EXTENSIONS, own_session
+        from setpoint.spark.session import EXTENSIONS
+        from setpoint.targets.iceberg.reader import reader
 
         if self._own is None:
             if EXTENSIONS["iceberg"] not in (session.conf.get("spark.sql.extensions", "") or ""):
@@ -256,12 +257,7 @@ class IcebergTarget:
                     f"The table {self._name} has files now that only the connector can rewrite.",
                     next="Run again; the new attempt starts with the connector.",
                 )
-            own = own_session(session)
-            settings = self._settings.for_spark()
-            if own.conf.get(f"spark.sql.catalog.{self._name.catalog}", None) is None:
-                for key, value in settings.items():
-                    own.conf.set(key, value)
-            self._own = own
+            self._own = reader(session, self._settings, self._name)
         return self._own
 
     def _draft(

@@ -115,19 +115,18 @@ def proven_unique(reports: Sequence[Any], position: int) -> bool:
     return not bool((values[1:] == values[:-1]).any())
 
 
-def reading(url: str, query: str, schema: Any, size: int) -> Callable[[Batches], Batches]:
-    """A function for `mapInArrow`: reads the staged rows that lie in the given blocks."""
+def reading(url: str, schema: Any, query_of: Callable[[int], str]) -> Callable[[Batches], Batches]:
+    """A function for `mapInArrow`: for each number that comes in, the rows of its query."""
 
     def read(batches: Batches) -> Batches:
         import adbc_driver_postgresql.dbapi as postgres
         import pyarrow as pa
 
         for batch in batches:
-            for first in batch.column(0).to_pylist():
-                blocks = f"ctid >= '({first},0)' AND ctid < '({first + size},0)'"
+            for number in batch.column(0).to_pylist():
                 with postgres.connect(url) as connection, connection.cursor() as cursor:
                     cursor.execute("SET TimeZone = 'UTC'")
-                    cursor.execute(f"{query} AND {blocks}")
+                    cursor.execute(query_of(number))
                     for found in cursor.fetch_record_batch():
                         table = pa.Table.from_batches([found])
                         yield from table.cast(schema).to_batches()

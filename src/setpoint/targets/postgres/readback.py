@@ -43,7 +43,11 @@ def read_back(session: SparkSession, server: Server, staged: Staged) -> DataFram
         for position, item in enumerate(stage.schema.fields)
     )
     query = f"SELECT {columns} FROM {stage.kept}"
-    read = reading(server.url, query, to_arrow_schema(wire), size)
+    read = reading(
+        server.url,
+        to_arrow_schema(wire),
+        lambda first: f"{query} AND ctid >= '({first},0)' AND ctid < '({first + size},0)'",
+    )
     starts = session.range(0, blocks, size)
     frame = starts.mapInArrow(read, wire)
     return frame.select(

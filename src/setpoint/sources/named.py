@@ -1,0 +1,226 @@
+"""Existing tables that go by a name: in an Iceberg catalog, in Spark's own, in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import PermanentError
+from setpoint.sources.existing import ExistingTable, TableFile, folders, no_table
+from setpoint.targets.iceberg.catalog import CatalogSettings
+from setpoint.targets.iceberg.catalog import TableName as IcebergName
+from setpoint.targets.postgres.names import parse_name, quote
+from setpoint.targets.postgres.server import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from setpoint.spark.session import Sessions
+    from setpoint.targets.iceberg.log import Version
+    from setpoint.targets.postgres.catalog import StoredColumn
+
+    Read = Callable[[SparkSession], DataFrame]
+
+_EPOCH = date(1970, 1, 1)
+# PostgreSQL's types as Spark and Arrow know them; any other is read as its text.
+_PLAIN = {
+    "bool": "boolean",
+    "int2": "smallint",
+    "int4": "int",
+    "int8": "bigint",
+    "float4": "float",
+    "float8": "double",
+    "date": "date",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "bytea": "binary",
+}
+# Beyond what Spark's times can hold, and `infinity`: brought to the ends of what they can.
+_ENDS = {
+    "date": ("0001-01-01", "9999-12-31"),
+    "timestamp": ("0001-01-01", "9999-12-31 23:59:59.999999"),
+    "timestamptz": ("0001-01-01+00", "9999-12-31 23:59:59.999999+00"),
+}
+
+
+def open_iceberg(label: str, name: IcebergName, settings: CatalogSettings) -> ExistingTable:
+    """A table of an Iceberg catalog, as its newest snapshot has it; looked at without a JVM."""
+    from setpoint.targets.iceberg.log import open_version
+    from setpoint.targets.iceberg.reader import reader
+
+    version = open_version(settings.open(), name)
+    if version is None:
+        raise no_table(label, f"the catalog {name.catalog} has no table {name}")
+    head = version.head
+    columns = {field.name: str(field.field_type) for field in version.schema.fields}
+
+    def read(session: SparkSession) -> DataFrame:
+        rows = reader(session, settings, name).read
+        if head is not None:
+            rows = rows.option("versionAsOf", str(head.snapshot_id))
+        return rows.table(name.sql)
+
+    partition_columns = tuple(_identities(version).values())
+    counted = not version.delete_files
+    return ExistingTable(
+        label=label,
+        kind="iceberg",
+        storage=None,
+        columns=columns,
+        partition_columns=partition_columns,
+        files=tuple(
+            TableFile(
+                file.file_path,
+                _partition(version, file),
+                file.record_count if counted else None,
+            )
+            for file in version.files
+        ),
+        version=head.snapshot_id if head else None,
+        connectors=frozenset({"iceberg"}),
+        read=read,
+    )
+
+
+def open_catalogued(
+    label: str, sessions: Sessions, connectors: frozenset[str], name: str
+) -> ExistingTable:
+    """A table that the Spark session knows by name: of the metastore, or of another catalog."""
+    from setpoint.spark.failures import explain
+
+    session = sessions.get(connectors)
+    try:
+        if not session.catalog.tableExists(name):
+            raise no_table(label, "the session's catalog has no such table")
+        described = session.catalog.listColumns(name)
+        columns = {column.name: str(column.dataType) for column in described}
+        partition_columns = tuple(column.name for column in described if column.isPartition)
+        found = session.sql(f"SHOW PARTITIONS {name}").collect() if partition_columns else []
+    except Exception as error:
+        raise explain(error, f"looking for {label}", code="SP-R01") from error
+    return ExistingTable(
+        label=label,
+        kind="table",
+        storage=None,
+        columns=columns,
+        partition_columns=partition_columns,
+        files=tuple(TableFile(row[0], folders(row[0])) for row in found),
+        connectors=connectors,
+        units="partition" if partition_columns else "",
+        read=lambda session: session.table(name),
+    )
+
+
+def open_postgres(label: str, server: Server, table: str) -> ExistingTable:
+    """A table of a PostgreSQL server; its rows are read once, by one query."""
+    from setpoint.targets.postgres.catalog import describe
+
+    name = parse_name(table)
+    with server.session(f"looking at {name}") as connection:
+        stored = describe(connection, name)
+    if stored is None:
+        raise no_table(label, f"the database of the connection {server.name} has no table {name}")
+    columns = stored.columns
+
+    def read(session: SparkSession) -> DataFrame:
+        return _read_once(session, server, columns, name.sql)
+
+    return ExistingTable(
+        label=label,
+        kind="postgres",
+        storage=None,
+        columns={column.name: column.declared for column in columns},
+        partition_columns=(),
+        files=(),
+        units="",
+        read=_kept(read),
+    )
+
+
+def _read_once(
+    session: SparkSession, server: Server, columns: tuple[StoredColumn, ...], table: str
+) -> DataFrame:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.storagelevel import StorageLevel
+
+    from setpoint.targets.postgres.ingest import reading
+
+    kinds = [_PLAIN.get(column.base, "string") for column in columns]
+    wire = T.StructType(
+        [T.StructField(f"c{n}", T.DataType.fromDDL(kind)) for n, kind in enumerate(kinds)]
+    )
+    selected = ", ".join(f"{_selected(column)} AS c{n}" for n, column in enumerate(columns))
+    query = f"SELECT {selected} FROM {table}"
+    rows = session.range(0, 1, 1, 1).mapInArrow(
+        reading(server.url, to_arrow_schema(wire), lambda _: query), wire
+    )
+    named = rows.select(
+        *(
+            F.col(f"c{n}").cast(_exact(column)).alias(column.name)
+            for n, column in enumerate(columns)
+        )
+    )
+    # Several passes follow: they must see the same rows, and the server be asked once.
+    spread = named.repartition(session.sparkContext.defaultParallelism)
+    return spread.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+
+
+def _kept(read: Read) -> Read:
+    """The frame of the first call, for every call after it."""
+    found: list[DataFrame] = []
+
+    def once(session: SparkSession) -> DataFrame:
+        if not hasattr(session, "_jsparkSession"):
+            raise PermanentError(
+                "SP-S06",
+                "The rows of a PostgreSQL table cannot be kept through Spark Connect.",
+                next="Use a classic session: set [spark] master instead of remote.",
+            )
+        if not found:
+            found.append(read(session))
+        return found[0]
+
+    return once
+
+
+def _selected(column: StoredColumn) -> str:
+    name = quote(column.name)
+    if ends := _ENDS.get(column.base):
+        low, high = (f"'{end}'::{column.base}" for end in ends)
+        # GREATEST and LEAST skip nulls.
+        return f"CASE WHEN {name} IS NOT NULL THEN GREATEST(LEAST({name}, {high}), {low}) END"
+    if column.base == "numeric":
+        return f"pg_catalog.trim_scale({name})::text"
+    return f"{name}::{column.base}" if column.base in _PLAIN else f"{name}::text"
+
+
+def _exact(column: StoredColumn) -> str:
+    """The type in which values compare as they do in PostgreSQL."""
+    limits = column.precision_and_scale
+    if limits and limits[0] <= 38 and 0 <= limits[1] <= limits[0]:
+        return f"decimal({limits[0]},{limits[1]})"
+    return _PLAIN.get(column.base, "string")
+
+
+def _identities(version: Version) -> dict[int, str]:
+    """The columns that are partitioned by their own values, by the field's position."""
+    return {
+        position: str(version.schema.find_column_name(field.source_id))
+        for position, field in enumerate(version.table.spec().fields)
+        if str(field.transform) == "identity"
+    }
+
+
+def _partition(version: Version, file: Any) -> Mapping[str, Any]:
+    if file.spec_id != version.table.spec().spec_id:
+        return {}
+    found: dict[str, Any] = {}
+    for position, name in _identities(version).items():
+        value = file.partition[position]
+        if str(version.schema.find_type(name)) == "date" and isinstance(value, int):
+            value = _EPOCH + timedelta(days=value)
+        found[name] = value
+    return found
