@@ -5,16 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from setpoint import InsertNew, Merge, PermanentError, RefusedError, iceberg
+from setpoint.flow.faults import Faults
 from setpoint.flow.run import plan_windows, run_window
 from setpoint.project.wiring import Project
 from setpoint.targets.iceberg import commit
@@ -38,13 +39,32 @@ def in_between(monkeypatch: pytest.MonkeyPatch, intrude: Callable[[], object]) -
     return sent
 
 
-def beside(lab: Any, job: Any, window: str, flag: Any) -> tuple[Thread, list[Any]]:
-    """A run in a thread of its own that waits before its commit until the flag exists."""
-    bound, world, found = lab.bind(job), lab.world(f"audited:wait={flag}"), []
+@dataclass(frozen=True)
+class Held(Faults):
+    """Holds a run before its commit, and tells when it is there."""
+
+    there: Event = field(default_factory=Event)
+    go: Event = field(default_factory=Event)
+
+    def reach(self, point: str, try_number: int = 1) -> None:
+        if point == "audited":
+            self.there.set()
+            assert self.go.wait(120)
+
+
+def beside(lab: Any, job: Any, window: str) -> tuple[Held, Callable[[], Any]]:
+    """A run in a thread of its own that has staged its rows; it goes on when it is joined."""
+    held, found = Held(), []
+    bound, world = lab.bind(job), replace(lab.world(), faults=held)
     (plan,) = plan_windows(bound, lab.windows(job, window), world, parameters={})
     thread = Thread(target=lambda: found.append(run_window(bound, plan, world)))
     thread.start()
-    return thread, found
+
+    def join() -> Any:
+        thread.join()
+        return found[0]
+
+    return held, join
 
 
 def keyed(lab: Any, rows: Any, write: Any) -> Any:
@@ -115,17 +135,14 @@ def test_two_inserts_of_one_event(
     assert lake.rows() == [(0, 0), (1, 1), (2, 1), (3, 1)]
 
 
-def test_windows_side_by_side(lab: Any, lake: Any, tmp_path: Any) -> None:
+def test_windows_side_by_side(lab: Any, lake: Any) -> None:
     """Runs that stage at the same time all land, also when none of them finds a table."""
-    flag = tmp_path / "go"
-    jobs = [lab.job([(n, float(n), date(2026, 4, n))], target=ORDERS) for n in (25, 26, 27)]
-    runs = [
-        beside(lab, job, f"2026-04-{n}", flag) for n, job in zip((25, 26, 27), jobs, strict=True)
-    ]
-    flag.touch()
-    for thread, _ in runs:
-        thread.join()
-    assert [found[0].state for _, found in runs] == ["published"] * 3
+    jobs = {n: lab.job([(n, float(n), date(2026, 4, n))], target=ORDERS) for n in (25, 26, 27)}
+    runs = [beside(lab, job, f"2026-04-{n}") for n, job in jobs.items()]
+    assert all(held.there.wait(120) for held, _ in runs)
+    for held, _ in runs:
+        held.go.set()
+    assert [join().state for _, join in runs] == ["published"] * 3
     assert [row[0] for row in lake.rows()] == [25, 26, 27]
 
 
@@ -148,21 +165,18 @@ def test_the_namespace_is_made_by_another_run_in_between(
     assert [row[0] for row in lake.rows()] == [1]
 
 
-def test_columns_change_while_rows_are_staged(
-    lab: Any, lake: Any, shelf: Any, tmp_path: Any
-) -> None:
+def test_columns_change_while_rows_are_staged(lab: Any, lake: Any, shelf: Any) -> None:
     """A stage that was made for other columns is thrown away, and the run starts over."""
-    held = shelf([(1, 1.0, DAY)])
-    job = lab.job(held, target=ORDERS)
+    given = shelf([(1, 1.0, DAY)])
+    job = lab.job(given, target=ORDERS)
     lab.run(job)
-    held.rows = [(2, 2.0, date(2026, 4, 26))]
-    flag = tmp_path / "go"
-    thread, found = beside(lab, job, "2026-04-26", flag)
+    given.rows = [(2, 2.0, date(2026, 4, 26))]
+    held, join = beside(lab, job, "2026-04-26")
+    assert held.there.wait(120)
     lake.spark.sql("ALTER TABLE lake.sales.orders RENAME COLUMN amount TO total")
     lake.spark.sql("ALTER TABLE lake.sales.orders RENAME COLUMN total TO amount")
-    flag.touch()
-    thread.join()
-    assert found[0].state == "published"
+    held.go.set()
+    assert join().state == "published"
     assert lake.spark_rows() == [(1, 1.0, DAY), (2, 2.0, date(2026, 4, 26))]
 
 
