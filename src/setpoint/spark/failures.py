@@ -17,6 +17,8 @@ _TRANSIENT = re.compile(
     r"|OPERATION_CANCELED|Too many open files",
     re.IGNORECASE,
 )
+# What Py4J says when a call got no answer at all; it has no Java exception to show then.
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+|\w+ does not exist in the JVM")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 _NOISE = re.compile(r"^(\s+at |\.\.\. \d+ more|Driver stacktrace|Traceback|  File )")
 
@@ -49,9 +51,19 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
     )
 
 
+def jvm_ended(error: BaseException) -> bool:
+    """Whether Spark's JVM ended under a call: what the call did is not known then."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}  # Py4J is not there with Connect alone
+    if "Py4JError" not in kinds or "Py4JJavaError" in kinds:
+        return False
+    return "Py4JNetworkError" in kinds or bool(_NO_ANSWER.fullmatch(str(error).strip()))
+
+
 def root_cause(error: BaseException) -> str:
     """The line of a Spark error that names the cause."""
     text = str(error) or type(error).__name__
+    if jvm_ended(error):
+        return f"the JVM of Spark ended ({_short(text)})"
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     python = re.findall(r"^([A-Za-z_.]*(?:Error|Exception|Interrupt)): ?(.*)$", text, re.MULTILINE)
     if "PythonException" in text and python:

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, RefusedError, TransientError
 from setpoint.spark.contents import quoted
+from setpoint.spark.failures import jvm_ended
 from setpoint.spark.metastore import busy
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ _STATISTICS = re.compile(
 )
 _ABSENT = re.compile(r"NoSuchTable|NoSuchDatabase|NoSuchNamespace|_NOT_FOUND")
 _FACTORY = "hive.metastore.client.factory.class"
-_UNANSWERED = re.compile(r"TTransport|Socket|Connection (reset|refused|timed out)|Communications")
+_UNANSWERED = re.compile(
+    r"TTransport|Socket|Connection (reset|refused|timed out)|Communications"
+    r"|I/O error occurred while sending to the backend"
+)
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,7 @@ class Metastore:
 
     def unanswered(self, error: Exception) -> bool:
         """Whether a failed call may yet be carried out: its answer is what was lost."""
-        return bool(_UNANSWERED.search(_with_causes(error)))
+        return jvm_ended(error) or bool(_UNANSWERED.search(_with_causes(error)))
 
     @property
     def _jvm(self) -> Any:
