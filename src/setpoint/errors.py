@@ -7,6 +7,8 @@ the two in step.
 
 from __future__ import annotations
 
+import os
+
 UNCHANGED = "The target is unchanged."
 NOTHING_STARTED = "Nothing was started; the target is unchanged."
 
@@ -146,3 +148,19 @@ class UnknownCommitError(SetpointError):
     """The outcome of a commit was not seen: neither success nor failure."""
 
     exit_code = 4
+
+
+def words_of(error: BaseException) -> str:
+    """An error of the user's own code: its kind, and the first line of what it says if any."""
+    text = str(error).split("JVM stacktrace", 1)[0]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return ": ".join(part for part in (type(error).__name__, first[:400]) if part)
+
+
+def place_in(file: str, error: BaseException) -> str:
+    """The line of the user's file that the error came through."""
+    import traceback
+
+    trace = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in trace if frame.filename == file]
+    return f" at {os.path.basename(file)}:{lines[-1]}" if lines else ""

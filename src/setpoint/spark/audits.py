@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame as ClassicFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import PermanentError, SetpointError, TransientError, place_in, words_of
 from setpoint.model.audit import (
     Accepted,
     Audit,
@@ -261,10 +261,16 @@ def _detail(audit: Audit, count: int) -> str:
     return f"{count:,} offending rows"
 
 
-def _unevaluable(audit: Audit, error: Exception) -> PermanentError:
+def _unevaluable(audit: Audit, error: Exception) -> SetpointError:
+    explained = explain(error, f"the audit {audit.name}")
+    if isinstance(explained, TransientError):
+        return explained
+    function = audit.function if isinstance(audit, Custom) else None
+    code = getattr(function, "__code__", None)
+    place = place_in(code.co_filename, error) if code else ""
     return PermanentError(
         "SP-A02",
-        f"Audit {audit.name} could not be evaluated: {str(error).splitlines()[0][:300]}",
+        f"Audit {audit.name} could not be evaluated{place}: {words_of(error)}",
         why="An audit that cannot be evaluated guards nothing.",
         state="The target is unchanged; the stage was dropped.",
         next="Correct the audit, then run again.",

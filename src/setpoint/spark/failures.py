@@ -11,8 +11,8 @@ _TRANSIENT = re.compile(
     r"executor (lost|heartbeat)|ExecutorLostFailure|FetchFailed|MetadataFetchFailed"
     r"|Connection (refused|reset|timed out)|connection closed|ConnectException|SocketException"
     r"|SocketTimeout|Read timed out|UnknownHostException|NoRouteToHost"
-    r"|SlowDown|Throttl|TooManyRequests|503 Service|500 Internal|RequestTimeout"
-    r"|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|SparkContext was (shut down|stopped)"
+    r"|SlowDown|\bThrottl(ed|ing)|TooManyRequests|503 Service|500 Internal|RequestTimeout"
+    r"|\bUNAVAILABLE\b|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|SparkContext was (shut down|stopped)"
     r"|Job aborted due to stage failure: Authorized committer|Py4JNetworkError"
     r"|OPERATION_CANCELED|Too many open files",
     re.IGNORECASE,

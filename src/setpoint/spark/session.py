@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError, words_of
 from setpoint.spark.jars import resolve, spark_version
 from setpoint.spark.launch import start_jvm, stop_jvm, tuned_conf
 from setpoint.spark.metastore import local_metastore, named_by, refuse_busy_metastore
@@ -237,7 +237,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
         raise UsageError(
             "SP-C08",
             "The packages for Spark Connect are not installed.",
-            why=str(error).splitlines()[0],
+            why=words_of(error),
             state=NOTHING_STARTED,
             next="Install them: pip install 'setpoint[connect]'",
         ) from error
