@@ -17,9 +17,9 @@ from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
 from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, newest_name
 from setpoint.targets.parquet.metastore import Metastore, Partition
-from setpoint.targets.parquet.storage import UNREACHABLE, Files
+from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, units_digest
-from setpoint.targets.refusals import unseen
+from setpoint.targets.refusals import after_commit, unseen
 
 if TYPE_CHECKING:
     from setpoint.targets.parquet.content import Content
@@ -123,7 +123,8 @@ class Commit:
         if view is not None:
             stays = [unit for unit in self._looked_at if unit not in replaced]
             entry = Entry(self._number, self._number, self.receipt)
-            self._absorb(entry, stays, units_digest(after.values()))
+            with after_commit(self._run):
+                self._absorb(entry, stays, units_digest(after.values()))
         return [*done, self._empty_place(root)]
 
     def _describe(
@@ -216,7 +217,7 @@ class Commit:
         places += [f"{view.info.root}/{RECEIPTS}"] if view else []
         for place in places:
             # They do no harm: the next publish tries again.
-            with suppress(*UNREACHABLE):
+            with suppress(SetpointError):
                 names = [file.path for file in self._files.listed(place)]
                 for name in newest_name(names)[2:]:
                     self._files.drop(f"{place}/{name}")

@@ -200,6 +200,12 @@ class Metastore:
             )
         )
 
+    def refresh(self, other: SparkSession) -> None:
+        """Let this session and another one forget what they know of the table's files."""
+        with self._reading():
+            for session in {id(item): item for item in (self.session, other)}.values():
+                session.catalog.refreshTable(self.name)
+
     def unanswered(self, error: Exception) -> bool:
         """Whether a failed call may yet be carried out: its answer is what was lost."""
         return jvm_ended(error) or bool(_UNANSWERED.search(_with_causes(error)))

@@ -24,7 +24,7 @@ from setpoint.targets.parquet.content import Change
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
-from setpoint.targets.parquet.storage import UNREACHABLE, Files
+from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import FOLDER, View
 from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races
 
@@ -117,14 +117,13 @@ class Publisher:
                 commit = Commit(metastore, files, self._look(), run, receipt)
             commit.receipt_alone()
         with after_commit(run):
-            for one in {id(item): item for item in (self._session, metastore.session)}.values():
-                one.catalog.refreshTable(metastore.name)
+            metastore.refresh(self._session)
             now = self._look()
             published = self._confirmed(commit.receipt, now)
         live = [f"{unit.location}/" for unit in now.units] if now else []
         for place in done:
             if not any(location.startswith(f"{place}/") for location in live):
-                with suppress(*UNREACHABLE):
+                with suppress(SetpointError):
                     files.drop(place)
         commit.forget_old_manifests()
         return replace(published, notes=change.notes if change else ())
