@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from setpoint.cli.main import VERBS, main
+from setpoint.flow.steps import Plan
 
 PIPELINE = """
 from setpoint import delta, pipeline
@@ -293,3 +295,22 @@ def test_one_table_is_one_table_however_it_is_spelled(
     (project / "pipelines" / "other.py").write_text(other)
     assert main(["status"]) == 2
     assert capfd.readouterr().err.startswith("SP-D05")
+
+
+def test_one_window_that_nobody_thought_of_does_not_end_a_backfill(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other windows are tried, and the answer names them all."""
+    tried = []
+
+    def out_of_the_blue(bound: object, plan: Plan, world: object) -> None:
+        tried.append(plan.run.window.id)
+        raise ValueError("o12.exists\n\tat java.lang.Thread")
+
+    monkeypatch.setattr("setpoint.cli.run.run_window", out_of_the_blue)
+    assert main(["run", "daily", "--window", "2026-04-20..2026-04-22", "--json"]) == 3
+    body: Any = envelope(capfd)
+    assert len(tried) == 3
+    assert [item["window"] for item in body["data"]["windows"]] == tried
+    assert body["error"]["code"] == "SP-X01"
+    assert body["error"]["what"].endswith("ValueError: o12.exists")

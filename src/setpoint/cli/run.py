@@ -53,10 +53,12 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             if outcome is None:
                 try:
                     outcome = run_window(bound, plan, world)
-                except SetpointError as error:
-                    failures.append((plan, error))
+                except Exception as error:
+                    # One window must not keep the others from being tried.
+                    told = error if isinstance(error, SetpointError) else output.unexpected(error)
+                    failures.append((plan, told))
                     if len(plans) > 1:
-                        output.note(str(error))
+                        output.note(str(told))
                     continue
             outcomes.append(outcome)
             if outcome.state == "published" or len(unchanged) <= _SHOWN:

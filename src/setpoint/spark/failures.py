@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from setpoint.errors import PermanentError, SetpointError, TransientError
+from setpoint.errors import PermanentError, SetpointError, TransientError, shortened
 
 # Signs of a failure of the surroundings, not of the query: executors, network, storage.
 _TRANSIENT = re.compile(
@@ -20,6 +20,7 @@ _TRANSIENT = re.compile(
 # What Py4J says when a call got no answer at all; it has no Java exception to show then.
 _NO_ANSWER = re.compile(r"An error occurred while calling \S+|\w+ does not exist in the JVM")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_PACKAGE = re.compile(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):")
 _NOISE = re.compile(r"^(\s+at |\.\.\. \d+ more|Driver stacktrace|Traceback|  File )")
 
 
@@ -69,14 +70,15 @@ def root_cause(error: BaseException) -> str:
     if "PythonException" in text and python:
         return _short(": ".join(part for part in python[-1] if part))
     if causes:
-        return _short(re.sub(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):", r"\1:", causes[-1]))
+        return _short(_PACKAGE.sub(r"\1:", causes[-1]))
     lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
-    return _short(lines[0] if lines else type(error).__name__)
+    # Py4J's first line names the call, its second what Java said.
+    java = [_PACKAGE.sub(r"\1:", line[2:]) for line in lines[1:2] if line.startswith(": ")]
+    return _short([*java, *lines, type(error).__name__][0])
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 400 else text[:397] + "..."
+    return shortened(" ".join(text.split()))
 
 
 def _capital(text: str) -> str:

@@ -46,3 +46,15 @@ def test_a_jvm_that_ends_under_a_call_is_told_apart(dying_jvm: JavaGateway) -> N
     refused = Py4JError("An error occurred while calling o1.f. Trace:\npy4j.Py4JException: no f")
     assert not jvm_ended(refused)
     assert not jvm_ended(ValueError("An error occurred while calling o1.f"))
+
+
+def test_the_cause_is_what_java_said_and_not_the_call() -> None:
+    """Py4J's first line names a method; nobody can do anything with it."""
+    text = (
+        "An error occurred while calling o12.exists.\n: java.net.ConnectException: refused\n\tat x"
+    )
+    assert root_cause(RuntimeError(text)) == "ConnectException: refused"
+    assert root_cause(RuntimeError(f"{text}\nCaused by: java.io.IOException: down")).endswith(
+        "down"
+    )
+    assert root_cause(ValueError()) == "ValueError"
