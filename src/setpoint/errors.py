@@ -8,9 +8,11 @@ the two in step.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 
 UNCHANGED = "The target is unchanged."
 NOTHING_STARTED = "Nothing was started; the target is unchanged."
+_NAMES = 20
 
 CODES: dict[str, str] = {
     # usage and configuration
@@ -164,3 +166,25 @@ def place_in(file: str, error: BaseException) -> str:
     trace = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in trace if frame.filename == file]
     return f" at {os.path.basename(file)}:{lines[-1]}" if lines else ""
+
+
+def for_example(rows: Sequence[object]) -> str:
+    """The first of some rows for a message, cut to a readable length; nothing without rows."""
+    return f" For example: {shortened(str(rows[0]))}." if rows else ""
+
+
+def some_of(names: Iterable[str], wanted: str = "") -> str:
+    """Names for a message; of many the first ones, and before them those that resemble `wanted`."""
+    known = list(names)
+    if len(known) <= _NAMES:
+        return ", ".join(known)
+    from difflib import get_close_matches
+
+    alike = get_close_matches(wanted, known)
+    first = [*alike, *(name for name in known if name not in alike)][:_NAMES]
+    return f"{', '.join(first)} and {len(known) - _NAMES:,} more"
+
+
+def shortened(text: str, most: int = 400) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

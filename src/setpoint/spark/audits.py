@@ -11,7 +11,15 @@ from pyspark.sql import DataFrame as ClassicFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError, TransientError, place_in, words_of
+from setpoint.errors import (
+    PermanentError,
+    SetpointError,
+    TransientError,
+    place_in,
+    shortened,
+    some_of,
+    words_of,
+)
 from setpoint.model.audit import (
     Accepted,
     Audit,
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SAMPLE_ROWS = 5
+_CELL = 60
 _VIEW = "staged"
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 # A bitmap pays while the key's range is not much wider than the number of rows: 64 bits a row
@@ -89,7 +98,7 @@ def check_columns(audits: Iterable[Audit], schema: T.StructType, label: str) -> 
             raise PermanentError(
                 "SP-A02",
                 f"Audit {audit.name} of {label} names {', '.join(missing)}, which the pipeline "
-                f"does not return (it returns {', '.join(sorted(known))}).",
+                f"does not return (it returns {some_of(sorted(known), missing[0])}).",
                 why="An audit that cannot be evaluated guards nothing.",
                 next="Correct the audit or the pipeline, then run again.",
             )
@@ -161,11 +170,15 @@ def _evaluate(
 
 
 def sample(frame: DataFrame) -> tuple[dict[str, Any], ...]:
-    """A few rows for a person to look at."""
-    return tuple(
-        {name: shown(value) for name, value in row.asDict().items()}
-        for row in frame.limit(SAMPLE_ROWS).collect()
-    )
+    """A few rows for a person to look at; none if they cannot be read.
+
+    They illustrate a verdict that was reached without them, and must not hide it.
+    """
+    try:
+        rows = frame.limit(SAMPLE_ROWS).collect()
+    except Exception:
+        return ()
+    return tuple({name: shown(value) for name, value in row.asDict().items()} for row in rows)
 
 
 def _ask(
@@ -279,4 +292,6 @@ def _unevaluable(audit: Audit, error: Exception) -> SetpointError:
 
 def shown(value: Any) -> Any:
     """A value as it stands in a sample."""
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return shortened(str(value), _CELL)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
+from setpoint.errors import RefusedError, for_example
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
@@ -121,8 +121,7 @@ def refuse_unless_condition(frame: DataFrame, condition: str, run: Run) -> None:
 
 def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
     """Rows for which the condition of the write does not hold."""
-    strays = sample(frame.where(is_not_true(condition)))
-    example = f" For example: {strays[0]}." if strays else ""
+    example = for_example(sample(frame.where(is_not_true(condition))))
     window = isinstance(run.pipeline.write, Overwrite)
     where = "the window" if window else "the rows that the write replaces"
     column = run.pipeline.target.slice_column

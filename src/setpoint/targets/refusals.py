@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from setpoint.errors import PermanentError, RefusedError, TransientError, UnknownCommitError
+from setpoint.errors import (
+    PermanentError,
+    RefusedError,
+    TransientError,
+    UnknownCommitError,
+    for_example,
+)
 from setpoint.model.run import Run
 from setpoint.model.write import InsertNew
 
@@ -74,12 +80,14 @@ def rows_differ(label: str, counted: int, stored: int, stage: str) -> PermanentE
     )
 
 
-def contradicts(run: Run, write: InsertNew, count: int, rows: int, example: object) -> RefusedError:
-    """Events that are stored with other content."""
+def contradicts(
+    run: Run, write: InsertNew, count: int, rows: int, *example: object
+) -> RefusedError:
+    """Events that are stored with other content; without an example if none could be read."""
     return RefusedError(
         "SP-O07",
         f"{count:,} of {rows:,} rows of {run.label} have a key ({', '.join(write.keys)}) that is "
-        f"stored with other content. For example: {example}.",
+        f"stored with other content.{for_example(example)}",
         why="An event never changes, so one of the two rows is wrong and nothing says which.",
         next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
         "the stored rows and report the others.",

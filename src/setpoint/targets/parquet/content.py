@@ -187,7 +187,7 @@ def _refuse_contradictions(
     count = others.count()
     if write.conflicts == "keep" or not count:
         return kept_stored(count)
-    raise contradicts(run, write, count, staged.rows, sample(others)[0])
+    raise contradicts(run, write, count, staged.rows, *sample(others)[:1])
 
 
 def _with(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:
