@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 
 UNCHANGED = "The target is unchanged."
 NOTHING_STARTED = "Nothing was started; the target is unchanged."
+# For what may be met after other windows of the same command were published.
+UNTOUCHED = "This changed no window."
 _NAMES = 20
 
 CODES: dict[str, str] = {

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import UNTOUCHED, UsageError
 from setpoint.spark.jars import home_dir, spark_version
 from setpoint.spark.java import find_java, java_command
 
@@ -128,7 +128,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
             "SP-S01",
             "The Java process of Spark did not start.",
             why=b" ".join(said[-3:]).decode(errors="replace").strip() or str(error),
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next="See: setpoint doctor",
         ) from error
     finally:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError, words_of
+from setpoint.errors import UNTOUCHED, PermanentError, UsageError, words_of
 from setpoint.spark.jars import resolve, spark_version
 from setpoint.spark.launch import start_jvm, stop_jvm, tuned_conf
 from setpoint.spark.metastore import local_metastore, named_by, refuse_busy_metastore
@@ -179,7 +179,7 @@ def _not_spark(version: str, answer: str) -> PermanentError:
         f"The engine behind this Connect address calls itself Spark {version} "
         f"but answers version() with {answer!r}.",
         why="Engines that imitate Spark ignore write options that keep other slices safe.",
-        state=NOTHING_STARTED,
+        state=UNTOUCHED,
         next="Point [spark] remote at an Apache Spark Connect server.",
     )
 
@@ -238,7 +238,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
             "SP-C08",
             "The packages for Spark Connect are not installed.",
             why=words_of(error),
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next="Install them: pip install 'setpoint[connect]'",
         ) from error
     except Exception as error:
@@ -268,7 +268,7 @@ def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
                     "The active Spark session has no Hive metastore.",
                     why="The metastore says where a Parquet table's rows are, and a running "
                     "session cannot take one up.",
-                    state=NOTHING_STARTED,
+                    state=UNTOUCHED,
                     next="Start the session with SparkSession.builder.enableHiveSupport().",
                 )
             raise UsageError(
@@ -276,7 +276,7 @@ def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
                 f"The active Spark session has no {name} connector.",
                 why="The target needs it for this kind of write, and a running session "
                 "cannot take it up.",
-                state=NOTHING_STARTED,
+                state=UNTOUCHED,
                 next=f"Start the session with spark.sql.extensions={EXTENSIONS[name]} "
                 "and the connector's jars.",
             )
@@ -298,7 +298,7 @@ def _not_started(where: str, error: Exception) -> UsageError:
         "SP-S01",
         f"No Spark session could be made {where}.",
         why=cause.strip()[:400],
-        state=NOTHING_STARTED,
+        state=UNTOUCHED,
         next="Check the [spark] section. See: setpoint doctor",
     )
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from setpoint.errors import PermanentError, TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, TransientError
 from setpoint.spark.failures import root_cause
 
 # Hadoop's names for schemes that others spell otherwise.
@@ -65,7 +65,7 @@ def out_of_reach(place: str, error: Exception) -> TransientError | PermanentErro
         "SP-T01",
         f"The storage at {place} could not be reached: {root_cause(error)}",
         why="Rows are staged there and published from there.",
-        state="What readers see was not changed by this.",
+        state=UNTOUCHED,
         next=f"{remedy or 'Check the path, the credentials and the network'}, then run again.",
     )
 

@@ -15,6 +15,7 @@ from setpoint.model.receipt import Receipt, seal
 from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
 from setpoint.spark.failures import root_cause
+from setpoint.spark.jars import FETCH_COMMAND
 from setpoint.targets.delta.log import Snapshot, application_id
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
@@ -212,7 +213,7 @@ def connector_failure(error: Exception, run: Run) -> Exception:
         "DELTA_PATH_EXISTS",
         "already exists",
     )
-    if any(sign in text for sign in lost_race):
+    if any(sign in text for sign in lost_race) and "COLUMN_ALREADY_EXISTS" not in text:
         return TableMoved(root_cause(error))
     if "CHECK constraint" in text or "NOT NULL constraint" in text or "DELTA_VIOLATE" in text:
         return RefusedError(
@@ -231,6 +232,6 @@ def connector_failure(error: Exception, run: Run) -> Exception:
         return PermanentError(
             "SP-S03",
             "The Spark session has no Delta connector, and this table needs it.",
-            next="Fetch it once with: setpoint doctor --fetch, or add the jar to your session.",
+            next=f"Fetch it once with: {FETCH_COMMAND}, or add the jar to your session.",
         )
     return unseen(run, root_cause(error))

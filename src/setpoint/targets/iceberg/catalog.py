@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, TransientError, UsageError
+from setpoint.errors import (
+    NOTHING_STARTED,
+    UNTOUCHED,
+    PermanentError,
+    TransientError,
+    UsageError,
+)
 from setpoint.model.fingerprint import digest
 
 if TYPE_CHECKING:
@@ -175,7 +181,7 @@ def unreachable(what: str, error: BaseException) -> TransientError | PermanentEr
         "SP-T01",
         f"{what} could not be read: {said}",
         why="What the table holds cannot be told without its metadata.",
-        state="This command changed nothing.",
+        state=UNTOUCHED,
         next="Check the catalog's section, the credentials and the network, then run again.",
     )
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, RefusedError, TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, RefusedError, TransientError
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import jvm_ended
 from setpoint.spark.metastore import busy
@@ -70,7 +70,7 @@ class Metastore:
                 "A Parquet table cannot be published through Spark Connect.",
                 why="Locations of partitions are moved in the driver's catalog, and a Connect "
                 "session has no way to it.",
-                state=NOTHING_STARTED,
+                state=UNTOUCHED,
                 next="Use a classic session: set [spark] master instead of remote.",
             )
         self.session = session
