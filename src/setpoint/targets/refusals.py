@@ -39,22 +39,26 @@ def after_commit(run: Run) -> Iterator[None]:
         raise unseen(run, error.what) from error
 
 
-def not_in_table(run: Run, where: str = "the table's history") -> PermanentError:
+def not_in_table(run: Run, where: str = "the table's history") -> UnknownCommitError:
     """The commit was taken, and what it should have left is not there."""
-    return PermanentError(
-        "SP-P04",
+    return UnknownCommitError(
+        "SP-P02",
         f"The commit of {run.label} was acknowledged, but its receipt is not in the table.",
+        why="Somebody may have moved or restored the table in the same moment.",
         state="The window holds either its old rows or the new ones, never a mixture.",
-        next=f"Look at {where}, then: setpoint recover",
+        next=f"Look at {where}, then run the same window again; it is always safe.",
     )
 
 
-def lost_races(run: Run, turns: int) -> TransientError:
-    """Others were faster again and again."""
+def lost_races(run: Run, turns: int, last: str = "") -> TransientError:
+    """Others were faster again and again, or it looked like it; `last` is what was said then."""
+    said = f"; the last time: {last}" if last else ""
     return TransientError(
         "SP-P01",
-        f"The commit of {run.label} lost {turns} races against other writers of the table.",
-        next="Run again when the table is less busy; it is always safe.",
+        f"The commit of {run.label} was refused {turns} times{said}",
+        why="Each time the table was no longer what the commit was made for.",
+        next="Run again when the table is less busy; it is always safe. If nobody else writes to "
+        "it, this is not a race: look at what was said.",
     )
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import types as T
 
-from setpoint import InsertNew, TransientError, Window, delta, pipeline
+from setpoint import InsertNew, PermanentError, TransientError, Window, delta, pipeline
 from setpoint.model.ports import Published, Staged
 from setpoint.model.receipt import Receipt
 from setpoint.model.run import Run
 from setpoint.targets.delta.log import Commit
 from setpoint.targets.delta.merge import contradictions
-from setpoint.targets.delta.publisher import Publisher
+from setpoint.targets.delta.publisher import Publisher, _removal_pending
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.refusals import lost_races
 
 EMPTY = T.StructType()
 WINDOW = Window.parse("2026-04-25", every="day")
@@ -58,3 +59,17 @@ def test_a_count_after_the_commit_that_fails_does_not_fail_the_publish() -> None
         RECEIPT, staged(), Published(RECEIPT, 6, "id"), now
     )
     assert "could not be told" in notes[0]
+
+
+def test_a_removal_that_could_not_be_applied_does_not_deny_the_rows() -> None:
+    """The first turn of the attempt has landed; what fails in the second says so."""
+    with (
+        pytest.raises(PermanentError, match=r"refused 100 times.*are published, generation 7"),
+        _removal_pending(RUN, 7),
+    ):
+        raise lost_races(RUN, 100)
+
+
+def test_races_that_were_lost_name_what_was_said_last() -> None:
+    """What loops need not be a race: a locked database looks like one."""
+    assert "the last time: database is locked" in lost_races(RUN, 100, "database is locked").what

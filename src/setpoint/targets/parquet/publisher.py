@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import SetpointError
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
@@ -26,7 +26,7 @@ from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import FOLDER, View
-from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races
+from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,13 +136,7 @@ class Publisher:
             entry = latest(view.entries(units), run.pipeline.name).get(run.window.id)
             if entry is not None and entry.receipt.attempt == receipt.attempt:
                 return Published(entry.receipt, entry.commit, view.identity)
-        raise PermanentError(
-            "SP-P04",
-            f"The publish of {run.label} was acknowledged, but its receipt is not in the table.",
-            why="Somebody may have moved the table or its partition in the same moment.",
-            state="It is not known what the window holds.",
-            next="Look at the table's location, then run again; it is always safe.",
-        )
+        raise not_in_table(run, "the table's location")
 
     def _refuse_if_fenced(
         self, view: View | None, expected: SliceState, staged: Staged | None
