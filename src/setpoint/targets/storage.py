@@ -16,7 +16,7 @@ HADOOP_SCHEMES = {"s3": "s3a"}
 # Signs of what stays as it is until somebody changes it, and what that would be.
 _LASTING = {
     r"(?i)no space left|quota exceeded": "Make room there",
-    r"(?i)permission denied|access ?denied|AccessControl|read-only": "Give this user access there",
+    r"(?i)permission denied|access.?denied|AccessControl|read-only": "Give this user access there",
 }
 
 

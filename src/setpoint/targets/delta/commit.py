@@ -17,9 +17,11 @@ from setpoint.model.slice import SliceRule
 from setpoint.spark.failures import root_cause
 from setpoint.spark.jars import FETCH_COMMAND
 from setpoint.targets.delta.log import Snapshot, application_id
+from setpoint.targets.delta.mechanism import append_only
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.refusals import unseen
+from setpoint.targets.storage import out_of_reach
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties
@@ -48,7 +50,7 @@ def commit_files(
         commit = _receipt_alone(snapshot, receipt)
     else:
         raise TableMoved("the table is gone")
-    _guarded(run, commit)
+    _guarded(run, storage, commit)
 
 
 def _creation(storage: Storage, receipt: Receipt, staged: Staged) -> Callable[[], None]:
@@ -176,7 +178,7 @@ def _filter_text(value: Any) -> str:
     return str(value.isoformat())
 
 
-def _guarded(run: Run, commit: Callable[[], None]) -> None:
+def _guarded(run: Run, storage: Storage, commit: Callable[[], None]) -> None:
     """Tell a lost race, a refusal and an unseen outcome apart."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -189,11 +191,10 @@ def _guarded(run: Run, commit: Callable[[], None]) -> None:
         if "already exists" in text:
             raise TableMoved(text) from error
         if "append-only" in text or "appendOnly" in text:
-            raise RefusedError(
-                "SP-T03",
-                f"The target of {run.label} refuses to have rows replaced: {text[:200]}",
-                next="Unset delta.appendOnly on the table, or write to another table.",
-            ) from error
+            raise append_only(storage) from error
+        told = out_of_reach(storage.uri, error)
+        if isinstance(told, PermanentError):
+            raise told from error  # a full disk or a missing right is an answer
         raise unseen(run, root_cause(error)) from error
 
 
