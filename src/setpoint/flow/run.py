@@ -235,10 +235,12 @@ class Attempt:
         rows = outcome.receipt.rows if outcome.receipt else 0
         if rows != staged.quarantined:
             raise PermanentError(
-                "SP-P04",
+                "SP-S05",
                 f"{self._run.label} had {staged.quarantined:,} rows with a null in the key when "
                 f"it was staged, and {rows:,} when they were put aside.",
                 why="The pipeline gives other rows each time it is evaluated.",
+                state=f"The target is unchanged; {bound.target.uri} holds the {rows:,} rows of the "
+                "second evaluation.",
                 next="Make the pipeline deterministic, then run again.",
             )
         if rows:
@@ -257,8 +259,9 @@ class Attempt:
                 target.tidy_stage(staged)
         except SetpointError as error:
             self._world.warn(
-                f"{self._run.label} is right, but its staged files could not be cleared away: "
-                f"{error.what} See: setpoint recover"
+                f"{self._run.label} is right, but tidying up after it failed: {error.what} The "
+                "next publish does what it needs of it; staged files are listed by: "
+                "setpoint recover"
             )
         if verdict.published is not None:
             self._recording.receipt(target.uri, verdict.published)

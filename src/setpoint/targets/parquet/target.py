@@ -291,7 +291,7 @@ def _parts(name: str) -> tuple[str, str]:
         parts = parts[1:]
     if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
         raise UsageError(
-            "SP-T02",
+            "SP-D01",
             f"{name!r:.120} is not the name of a table in a metastore.",
             why="A metastore takes letters, digits and '_' in the names of databases and tables.",
             state=NOTHING_STARTED,
