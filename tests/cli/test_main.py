@@ -352,3 +352,17 @@ def test_recover_settles_quarantines_and_names_what_it_did_not_look_at(
     assert main(["show", "daily__quarantine", "--window", "2026-04-25", "--json"]) == 0
     shown: Any = envelope(capfd)
     assert shown["data"]["attempts"][0]["attempt"] == "of-daily__quarantine"
+
+
+def test_a_target_that_does_not_answer_yet_is_asked_again(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also before the first attempt: a scheduler starts at the moment of a restart, too."""
+    (project / "setpoint.toml").write_text("[retry]\nfirst_wait = 0.01\n")
+    (project / "out").mkdir()
+    (project / "out" / "_delta_log").symlink_to("_delta_log")  # a loop: reading it is an OSError
+    assert main(["run", "daily", "--window", "2026-04-25"]) == 3
+    said = capfd.readouterr().err
+    assert "daily  try 1 failed" in said
+    assert "daily  try 2 failed" in said
+    assert "SP-T01" in said

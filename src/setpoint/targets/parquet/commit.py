@@ -34,6 +34,7 @@ class Commit:
     ) -> None:
         self._metastore, self._files, self._view = metastore, files, view
         self._run, self.receipt = run, receipt
+        self._so_far = "The window holds its old rows."
         self._looked_at: Sequence[Unit] = ()
         if view is not None:
             self._looked_at = view.owned([run.window])[run.window]
@@ -165,9 +166,12 @@ class Commit:
                     stage.fit.schema.json(), stage.partition_by, whole, stage.root
                 )
             )
+            self._so_far = "The table exists now, and the window has no rows in it."
         elif stage.fit.added.fields:
             # Readers see an empty column until the rows follow.
             self._guarded(lambda: metastore.add_columns(stage.fit.added.json()))
+            names = ", ".join(stage.fit.added.fieldNames())
+            self._so_far += f" Its new columns ({names}) are in the table already, and are empty."
         if not stage.partition_by:
             if view is not None:
                 place = contents[0].folder
@@ -203,7 +207,7 @@ class Commit:
                 "SP-P01",
                 f"The metastore refused the publish of {self._run.label}: {root_cause(error)}",
                 why="Its calls are carried out as a whole or not at all.",
-                state="The window holds its old rows.",
+                state=self._so_far,
                 next="Correct the cause, then run again; it is always safe.",
             ) from error
 
