@@ -91,3 +91,17 @@ def test_a_staged_file_that_was_cut_off_is_named(tmp_path: Path) -> None:
     (tmp_path / "half.parquet").write_bytes(b"PAR1 and no end")
     with pytest.raises(TransientError, match=r"SP-P04.*half\.parquet"):
         count_rows(str(tmp_path), ["half.parquet"])
+
+
+def test_a_lock_that_others_hold_says_how_to_find_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel knows whose it is, and ends it with their process."""
+    monkeypatch.setattr("setpoint.targets.parquet.storage._PATIENCE", 0)
+    path = str(tmp_path / "lock")
+    with (
+        LocalFiles().locked(path, "first"),
+        pytest.raises(TransientError, match=f"SP-P03.*fuser {path}"),
+        LocalFiles().locked(path, "second"),
+    ):
+        pass

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
@@ -99,7 +100,7 @@ class LocalFiles:
                     return False
                 return True
 
-            _wait_for(taken, path)
+            _wait_for(taken, path, lambda: f"Who holds it: fuser {path}")
             try:
                 yield
             finally:
@@ -165,7 +166,7 @@ class HadoopFiles:
                 return False
             return True
 
-        _wait_for(taken, path)
+        _wait_for(taken, path, lambda: self._holder(fs, place, path))
         try:
             yield
         finally:
@@ -173,6 +174,18 @@ class HadoopFiles:
             with suppress(*_SILENT):
                 if self.read(path) == owner:
                     fs.delete(place, False)
+
+    def _holder(self, fs: Any, place: Any, path: str) -> str:
+        """Whose lock it is, and when it ends by itself."""
+        try:
+            taken_at = int(fs.getFileStatus(place).getModificationTime())
+            since, until = (_hour(ms) for ms in (taken_at, taken_at + _LEASE_MS))
+            return (
+                f"Attempt {self.read(path)} holds it since {since}. If its process has died, the "
+                f"lock ends by itself at {until}"
+            )
+        except _SILENT:
+            return "Who holds it could not be read"
 
     def _end_if_old(self, fs: Any, place: Any, path: str, owner: str) -> None:
         # The file system's own clock, so that no two machines have to agree on the time.
@@ -253,7 +266,11 @@ def files_at(location: str, session: Callable[[], SparkSession]) -> Files:
     return ToldFiles(HadoopFiles(session()) if "://" in location else LocalFiles())
 
 
-def _wait_for(taken: Callable[[], bool], path: str) -> None:
+def _hour(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%H:%M} UTC"
+
+
+def _wait_for(taken: Callable[[], bool], path: str, holder: Callable[[], str]) -> None:
     waited, pause = 0.0, Event()
     while not taken():
         if waited >= _PATIENCE:
@@ -261,7 +278,7 @@ def _wait_for(taken: Callable[[], bool], path: str) -> None:
                 "SP-P03",
                 f"The lock {path} was held by others for {_PATIENCE:.0f} seconds.",
                 why="A metastore has no compare-and-set: publishes of one table take turns.",
-                next="Run again when the others have ended.",
+                next=f"Run again when the others have ended. {holder()}",
             )
         pause.wait(_PAUSE)
         waited += _PAUSE
