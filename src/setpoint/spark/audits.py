@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -130,7 +131,8 @@ def set_level(
         return _evaluate(audits, staged, rows, set(constant_columns), bounds or {})
     finally:
         if any(isinstance(audit, Sql) and audit.is_query for audit in audits):
-            staged.sparkSession.catalog.dropTempView(_VIEW)
+            with suppress(Exception):  # it must not hide why the audits failed
+                staged.sparkSession.catalog.dropTempView(_VIEW)
 
 
 def _evaluate(

@@ -13,7 +13,7 @@ _TRANSIENT = re.compile(
     r"|SocketTimeout|Read timed out|UnknownHostException|NoRouteToHost"
     r"|SlowDown|\bThrottl(ed|ing)|TooManyRequests|503 Service|500 Internal|RequestTimeout"
     r"|\bUNAVAILABLE\b|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|SparkContext was (shut down|stopped)"
-    r"|Job aborted due to stage failure: Authorized committer|Py4JNetworkError"
+    r"|Job aborted due to stage failure: Authorized committer"
     r"|OPERATION_CANCELED|Too many open files",
     re.IGNORECASE,
 )
@@ -37,7 +37,16 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
             state="The target is unchanged; what was staged is not visible to any reader.",
             next="Make room, then run again. See: setpoint recover",
         )
-    if _TRANSIENT.search(text) or isinstance(error, (ConnectionError, TimeoutError)):
+    if jvm_ended(error):
+        return TransientError(
+            code,
+            f"{_capital(doing)} failed: {cause}",
+            why="Something killed it, or it ran out of memory.",
+            state="The target is unchanged; what was staged is not visible to any reader.",
+            next='Run again; it is always safe. If it comes back: "spark.driver.memory" in '
+            "[spark.conf]. Whether the kernel killed it: dmesg | grep -i 'killed process'",
+        )
+    if is_passing(error):
         return TransientError(
             code,
             f"{_capital(doing)} failed for a passing reason: {cause}",
@@ -50,6 +59,13 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
         state="The target is unchanged; what was staged is not visible to any reader.",
         next="Correct the cause, then run again; it is always safe.",
     )
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether an error tells of the surroundings, which may be well again in a moment."""
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return True
+    return jvm_ended(error) or bool(_TRANSIENT.search(str(error)))
 
 
 def jvm_ended(error: BaseException) -> bool:

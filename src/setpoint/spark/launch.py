@@ -106,6 +106,8 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
+    if not jvm_runs():
+        stop_jvm()
     if java_command() is None:
         find_java()
     if conf["spark.master"].startswith("local"):
@@ -136,6 +138,14 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def jvm_runs() -> bool:
+    """Whether the JVM that PySpark holds on to still runs, as far as that can be told."""
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
 def stop_jvm(*, wait_seconds: float = 30) -> None:
     """End the JVM that `start_jvm` started, so that the next session gets a fresh class path."""
     from pyspark import SparkContext
@@ -144,6 +154,10 @@ def stop_jvm(*, wait_seconds: float = 30) -> None:
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if gateway is None or process is None:
         return  # none runs, or somebody else started it
+    if process.poll() is not None and (context := SparkContext._active_spark_context) is not None:
+        # It was killed. PySpark would go on calling it, and a farewell would reach nobody.
+        context._jsc = None
+        context.stop()
     SparkContext._gateway = None
     SparkContext._jvm = None
     _stop_clean_up(gateway)
