@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.flow.run import plan_of_frame, plan_windows, record_unchanged, run_window
+from setpoint.flow.plan import Bound
+from setpoint.flow.run import (
+    plan_of_frame,
+    plan_windows,
+    record_unchanged,
+    run_window,
+    with_retries,
+)
+from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome
 from setpoint.model.pipeline import Pipeline, pipeline
 from setpoint.model.ranges import parse_windows
@@ -52,10 +60,17 @@ def run(
             next="Run the windows again with force=True.",
         )
     with Project(config or find_config(Path.cwd())) as project:
-        bound = project.bind(pipeline)
-        world = project.world()
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
-        (plan,) = plan_windows(bound, [chosen], world, parameters=values, force=force, again=again)
+        world = project.world()
+
+        def planned(number: int) -> tuple[Bound, Plan]:
+            bound = project.bind(pipeline)
+            (plan,) = plan_windows(
+                bound, [chosen], world, parameters=values, force=force, again=again
+            )
+            return bound, plan
+
+        bound, plan = with_retries(world, pipeline.name, planned)
         if plan.is_unchanged:
             return record_unchanged(bound, [plan], world)[0]
         return run_window(bound, plan, world)
@@ -90,10 +105,15 @@ def publish(
 
     config = find_config(Path.cwd())
     with Project(config, trigger="publish") as project:
-        bound = project.bind(made)
         world = project.world(with_ledger=config.file is not None)
         world = replace(world, engine=GivenSession(frame.sparkSession))
-        return run_window(bound, plan_of_frame(bound, chosen, world), world)
+
+        def planned(number: int) -> tuple[Bound, Plan]:
+            bound = project.bind(made)
+            return bound, plan_of_frame(bound, chosen, world)
+
+        bound, plan = with_retries(world, made.name, planned)
+        return run_window(bound, plan, world)
 
 
 def _one_window(window: Window | str | None, pipeline: Pipeline) -> Window:

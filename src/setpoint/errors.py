@@ -7,8 +7,14 @@ the two in step.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
+
 UNCHANGED = "The target is unchanged."
 NOTHING_STARTED = "Nothing was started; the target is unchanged."
+# For what may be met after other windows of the same command were published.
+UNTOUCHED = "This changed no window."
+_NAMES = 20
 
 CODES: dict[str, str] = {
     # usage and configuration
@@ -146,3 +152,41 @@ class UnknownCommitError(SetpointError):
     """The outcome of a commit was not seen: neither success nor failure."""
 
     exit_code = 4
+
+
+def words_of(error: BaseException) -> str:
+    """An error of the user's own code: its kind, and the first line of what it says if any."""
+    text = str(error).split("JVM stacktrace", 1)[0]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return ": ".join(part for part in (type(error).__name__, first[:400]) if part)
+
+
+def place_in(file: str, error: BaseException) -> str:
+    """The line of the user's file that the error came through."""
+    import traceback
+
+    trace = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in trace if frame.filename == file]
+    return f" at {os.path.basename(file)}:{lines[-1]}" if lines else ""
+
+
+def for_example(rows: Sequence[object]) -> str:
+    """The first of some rows for a message, cut to a readable length; nothing without rows."""
+    return f" For example: {shortened(str(rows[0]))}." if rows else ""
+
+
+def some_of(names: Iterable[str], wanted: str = "") -> str:
+    """Names for a message; of many the first ones, and before them those that resemble `wanted`."""
+    known = list(names)
+    if len(known) <= _NAMES:
+        return ", ".join(known)
+    from difflib import get_close_matches
+
+    alike = get_close_matches(wanted, known)
+    first = [*alike, *(name for name in known if name not in alike)][:_NAMES]
+    return f"{', '.join(first)} and {len(known) - _NAMES:,} more"
+
+
+def shortened(text: str, most: int = 400) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -12,6 +12,7 @@ import pytest
 
 from setpoint.cli.main import main
 from setpoint.model.support import LIMITS
+from setpoint.spark.jars import cache_dir, required
 
 HEAD = "from setpoint import delta, iceberg, parquet, pipeline, postgres, Merge\n\n"
 JOBS = {
@@ -169,3 +170,24 @@ def test_a_broken_configuration_is_a_finding(
     assert found["configuration"]["level"] == "bad"
     assert found["pyspark"]["level"] == "ok"
     assert data["healthy"] is False
+
+
+def test_a_folder_without_a_project_gets_no_ledger(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A run there keeps no history, so a look at the machine must not make one."""
+    found, _, _ = ask(capfd)
+    assert found["ledger"]["level"] == "missing"
+    assert list(project_dir.iterdir()) == []
+
+
+def test_every_connector_is_fetched_whatever_the_project_has(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publish() call or a file.py:name may need one that no pipeline of the project names."""
+    monkeypatch.setenv("SETPOINT_HOME", str(project_dir / "home"))
+    cache_dir().mkdir(parents=True)
+    for jar in (*required("delta"), *required("iceberg")):
+        (cache_dir() / jar.file_name).write_bytes(b"")
+    main(["doctor", "--fetch"])
+    assert "Iceberg" in capfd.readouterr().err

@@ -6,10 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from setpoint import edge
 from setpoint.cli.main import VERBS, main
+from setpoint.flow.steps import Plan
+from setpoint.ledger import AttemptRecord
+from setpoint.project.config import find_config
+from setpoint.project.wiring import Project
 
 PIPELINE = """
 from setpoint import delta, pipeline
@@ -293,3 +299,70 @@ def test_one_table_is_one_table_however_it_is_spelled(
     (project / "pipelines" / "other.py").write_text(other)
     assert main(["status"]) == 2
     assert capfd.readouterr().err.startswith("SP-D05")
+
+
+def test_one_window_that_nobody_thought_of_does_not_end_a_backfill(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other windows are tried, and the answer names them all."""
+    tried = []
+
+    def out_of_the_blue(bound: object, plan: Plan, world: object) -> None:
+        tried.append(plan.run.window.id)
+        raise ValueError("o12.exists\n\tat java.lang.Thread")
+
+    monkeypatch.setattr("setpoint.cli.run.run_window", out_of_the_blue)
+    assert main(["run", "daily", "--window", "2026-04-20..2026-04-22", "--json"]) == 3
+    body: Any = envelope(capfd)
+    assert len(tried) == 3
+    assert [item["window"] for item in body["data"]["windows"]] == tried
+    assert body["error"]["code"] == "SP-X01"
+    assert body["error"]["what"].endswith("ValueError: o12.exists")
+
+
+def test_recover_settles_quarantines_and_names_what_it_did_not_look_at(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A crash while rows were put aside is settled; no open attempt is denied."""
+    write = 'Merge(key="id", sequence_by="at", null_keys="quarantine")'
+    (project / "pipelines" / "daily.py").write_text(
+        "from setpoint import Merge, delta, pipeline\n\n"
+        f'@pipeline(every="day", target=delta("out"), write={write})\ndef daily(window): ...\n'
+    )
+    with Project(find_config(project)) as opened:
+        ledger = opened.ledger()
+        assert ledger is not None
+        for name, place in (("daily__quarantine", "out__quarantine"), ("gone", "gone")):
+            ledger.begin(
+                AttemptRecord(
+                    attempt_id=f"of-{name}",
+                    pipeline=name,
+                    window_id="2026-04-25",
+                    run_key="key",
+                    state="running",
+                    started_at=edge.utc_now(),
+                    host=edge.process_identity()[0],
+                    target=str(project / place),
+                )
+            )
+    assert main(["recover", "--json"]) == 0
+    body: Any = envelope(capfd)
+    verdicts = {item["attempt"]: item["verdict"] for item in body["data"]["settled"]}
+    assert verdicts == {"of-daily__quarantine": "crashed", "of-gone": "open"}
+    assert main(["show", "daily__quarantine", "--window", "2026-04-25", "--json"]) == 0
+    shown: Any = envelope(capfd)
+    assert shown["data"]["attempts"][0]["attempt"] == "of-daily__quarantine"
+
+
+def test_a_target_that_does_not_answer_yet_is_asked_again(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also before the first attempt: a scheduler starts at the moment of a restart, too."""
+    (project / "setpoint.toml").write_text("[retry]\nfirst_wait = 0.01\n")
+    (project / "out").mkdir()
+    (project / "out" / "_delta_log").symlink_to("_delta_log")  # a loop: reading it is an OSError
+    assert main(["run", "daily", "--window", "2026-04-25"]) == 3
+    said = capfd.readouterr().err
+    assert "daily  try 1 failed" in said
+    assert "daily  try 2 failed" in said
+    assert "SP-T01" in said

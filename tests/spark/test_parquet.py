@@ -21,6 +21,7 @@ from setpoint import (
     Pipeline,
     RefusedError,
     Replace,
+    TransientError,
     in_range,
     parquet,
     unique,
@@ -573,9 +574,18 @@ def test_hadoop_files_do_what_local_files_do(spark: Any, tmp_path: Path) -> None
         assert files.listed(root) == []
 
 
-def test_a_lock_file_has_one_owner_and_ends_with_its_age(spark: Any, tmp_path: Path) -> None:
+def test_a_lock_file_has_one_owner_and_ends_with_its_age(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For file systems without flock: a second owner waits, a dead owner's lock runs out."""
     files, place = HadoopFiles(spark), tmp_path / "lock"
+    with monkeypatch.context() as impatient, files.locked(str(place), "first"):
+        impatient.setattr("setpoint.targets.parquet.storage._PATIENCE", 0)
+        with (
+            pytest.raises(TransientError, match=r"Attempt first holds it since .* UTC.*ends by"),
+            files.locked(str(place), "second"),
+        ):
+            pass
     order: list[str] = []
     inside = Event()
 

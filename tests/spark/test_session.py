@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 
 from setpoint.cli.main import main
 from setpoint.errors import UsageError
+from setpoint.spark.launch import JAVA_OPTIONS
 from setpoint.spark.session import EXTENSIONS, Sessions
 
 if TYPE_CHECKING:
@@ -248,3 +249,36 @@ def test_a_pipeline_runs_through_connect(connect_port: int, project_dir: Path) -
     assert error["code"] == "SP-O02"
     assert "2026-04-26" in error["what"]
     assert DeltaTable("warehouse/daily_customer_summary").version() == 0
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_killed_is_replaced_by_the_retry(project_dir: Path) -> None:
+    """A task kills the JVM while rows are staged: the next try has a new one and publishes."""
+    conf = f'[retry]\nfirst_wait = 0.01\n[spark.conf]\n"{JAVA_OPTIONS}" = "{FAST}"\n'
+    (project_dir / "setpoint.toml").write_text(conf)
+    script = """
+import os, signal
+from pathlib import Path
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from setpoint import delta, pipeline, run
+
+@pipeline(every="day", target=delta("out", partition_by="d"))
+def daily(window):
+    jvm, flag = SparkContext._gateway.proc.pid, Path("killed").absolute()
+
+    def kill_once(batches):
+        if not flag.exists():
+            flag.touch()
+            os.kill(jvm, signal.SIGKILL)
+        yield from batches
+
+    rows = SparkSession.getActiveSession().sql(f"SELECT 1 AS id, DATE'{window.id}' AS d")
+    return rows.mapInArrow(kill_once, rows.schema)
+
+outcome = run(daily, "2026-04-25")
+print(outcome.state, outcome.tries)
+"""
+    answer = run_script(script)
+    assert answer.stdout == "published 2\n", answer.stderr
+    assert DeltaTable(str(project_dir / "out")).to_pyarrow_table().num_rows == 1

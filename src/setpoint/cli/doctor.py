@@ -33,6 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, output: Output) -> int:
     kinds: list[TableKind] = []
+    if options.fetch:
+        _fetch(output)
     try:
         opened = open_project(options, output)
     except SetpointError as error:
@@ -42,8 +44,6 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         with opened as project:
             found, broken = _found(project.config)
             kinds = kinds_of(found.values())
-            if options.fetch:
-                _fetch(output, kinds)
             findings = [*_machine(), *_look(project, found, broken)]
     healthy = not any(item.level == "bad" for item in findings)
     data: dict[str, Any] = {
@@ -88,7 +88,10 @@ def _look(
         yield Finding("configuration", "missing", told)
     else:
         yield Finding("configuration", "ok", str(config.file))
-    yield tried("ledger", lambda: _ledger(config.ledger_url), "bad")
+    if config.file is None and not config.ledger:
+        yield Finding("ledger", "missing", "none: runs without a project keep no history")
+    else:
+        yield tried("ledger", lambda: _ledger(config.ledger_url), "bad")
     if broken is not None:
         yield Finding("pipelines", "bad", str(broken))
     if found or broken is None:
@@ -139,9 +142,10 @@ def _ledger(url: str) -> str:
     return url.rpartition("@")[2] + told
 
 
-def _fetch(output: Output, kinds: list[TableKind]) -> None:
+def _fetch(output: Output) -> None:
     from setpoint.spark.jars import fetch
+    from setpoint.spark.setup import CONNECTORS
 
-    for connector in ("delta", *(kind for kind in kinds if kind == "iceberg")):
+    for connector in CONNECTORS:
         output.note(f"Fetching the {connector.capitalize()} connector")
         fetch(connector)

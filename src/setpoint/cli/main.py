@@ -97,7 +97,7 @@ def _run_verb(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
-        output.error(_unexpected(error))
+        output.error(output.unexpected(error))
         code = 3
     return code
 
@@ -110,21 +110,6 @@ def _interrupted() -> SetpointError:
         "Interrupted.",
         state="Every window holds either its old rows or the new ones, never a mixture.",
         next="Run the same command again; it is always safe.",
-    )
-
-
-def _unexpected(error: Exception) -> SetpointError:
-    from setpoint.errors import PermanentError
-
-    if os.environ.get("SETPOINT_TRACEBACK"):
-        import traceback
-
-        traceback.print_exception(error)
-    return PermanentError(
-        "SP-X01",
-        f"An unexpected error inside setpoint: {type(error).__name__}: {str(error)[:400]}",
-        state="Every window holds either its old rows or the new ones, never a mixture.",
-        next="Please report it with the output of SETPOINT_TRACEBACK=1 and the same command.",
     )
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from setpoint.errors import SetpointError
+from setpoint.errors import PermanentError, SetpointError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
@@ -24,6 +24,7 @@ class Output:
         self._colour_err = sys.stderr.isatty() and not plain
         self._live = sys.stderr.isatty() and environment.get("TERM") != "dumb"
         self._live_length = 0
+        self._traces = bool(environment.get("SETPOINT_TRACEBACK"))
 
     def answer(self, data: Any, text: str | Iterable[str], *, ok: bool = True) -> None:
         """The verb's answer: the data as JSON, or the text for a person."""
@@ -77,6 +78,21 @@ class Output:
             self._envelope({"ok": False, "error": error.as_dict()})
             return
         print(self._paint(str(error), "red", self._colour_err), file=sys.stderr, flush=True)
+
+    def unexpected(self, error: Exception) -> SetpointError:
+        """What nobody thought of, as an error; its trace is for whoever asks for it."""
+        if self._traces:
+            import traceback
+
+            traceback.print_exception(error)
+        from setpoint.spark.failures import root_cause
+
+        return PermanentError(
+            "SP-X01",
+            f"An unexpected error inside setpoint: {type(error).__name__}: {root_cause(error)}",
+            state="Every window holds either its old rows or the new ones, never a mixture.",
+            next="Please report it with the output of SETPOINT_TRACEBACK=1 and the same command.",
+        )
 
     def paint(self, text: str, colour: str) -> str:
         """Colour for stdout, when a person is looking."""

@@ -65,14 +65,17 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         bounds: dict[str, Bound] = {}
         for name, bind in _bindings(options, project, world).items():
             try:
-                bound = bind()
-                bounds[bound.target.uri] = bound
-                ours = settle(bound, world, edge.is_alive)
-                settled += ours
-                found += remains(bound, world, ours, older_than=age)
+                main = bind()
+                for bound in (main, main.quarantine) if main.quarantine else (main,):
+                    bounds[bound.target.uri] = bound
+                    ours = settle(bound, world, edge.is_alive)
+                    settled += ours
+                    found += remains(bound, world, ours, older_than=age)
             except SetpointError as error:
                 # One table that cannot be read must not keep the others from being settled.
                 broken.append((name, error))
+        if not options.pipeline:
+            settled += _of_nobody(settled, world)
         removable = [item for item in found if item.removable]
         if options.clean and removable:
             size = sum(item.leftover.size for item in removable)
@@ -142,6 +145,17 @@ def _bindings(
         for name, uri in sorted(strangers):
             bindings[f"{name} at {uri}"] = partial(project.bind_history, name, uri)
     return bindings
+
+
+def _of_nobody(settled: list[Settled], world: World) -> list[Settled]:
+    """Open attempts at targets that no pipeline led to."""
+    known = {item.attempt.attempt_id for item in settled}
+    attempts = world.ledger.open_attempts() if world.ledger else ()
+    return [
+        Settled(item, "open", f"its target {item.target} was not looked at")
+        for item in attempts
+        if item.attempt_id not in known
+    ]
 
 
 def _command(options: argparse.Namespace) -> list[str]:

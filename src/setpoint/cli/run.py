@@ -16,7 +16,8 @@ from setpoint.cli.selection import (
     open_project,
 )
 from setpoint.errors import SetpointError
-from setpoint.flow.run import plan_windows, record_unchanged, run_window
+from setpoint.flow.plan import Bound
+from setpoint.flow.run import plan_windows, record_unchanged, run_window, with_retries
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome
 from setpoint.project.discover import pipeline_named
@@ -34,16 +35,16 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         pipeline = pipeline_named(project.config, options.pipeline)
         parameters = chosen_parameters(options, pipeline)
         windows, resolved_default = chosen_windows(options, pipeline, edge.utc_now(), output)
-        bound = project.bind(pipeline)
+        again = chosen_range(options, pipeline)
         world = project.world(resolved_default=resolved_default)
-        plans = plan_windows(
-            bound,
-            windows,
-            world,
-            parameters=parameters,
-            force=options.force,
-            again=chosen_range(options, pipeline),
-        )
+
+        def planned(number: int) -> tuple[Bound, list[Plan]]:
+            bound = project.bind(pipeline)
+            return bound, plan_windows(
+                bound, windows, world, parameters=parameters, force=options.force, again=again
+            )
+
+        bound, plans = with_retries(world, pipeline.name, planned)
         unchanged = [plan for plan in plans if plan.is_unchanged]
         settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
         outcomes: list[Outcome] = []
@@ -53,10 +54,12 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             if outcome is None:
                 try:
                     outcome = run_window(bound, plan, world)
-                except SetpointError as error:
-                    failures.append((plan, error))
+                except Exception as error:
+                    # One window must not keep the others from being tried.
+                    told = error if isinstance(error, SetpointError) else output.unexpected(error)
+                    failures.append((plan, told))
                     if len(plans) > 1:
-                        output.note(str(error))
+                        output.note(str(told))
                     continue
             outcomes.append(outcome)
             if outcome.state == "published" or len(unchanged) <= _SHOWN:

@@ -10,12 +10,15 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
+from setpoint.flow.quarantine import SUFFIX, quarantine_of
 from setpoint.flow.recording import recall_from
 from setpoint.ledger import AttemptRecord, Ledger
 from setpoint.model.mark import Mark
+from setpoint.model.pipeline import Pipeline
 from setpoint.model.ranges import parse_windows
 from setpoint.model.receipt import SliceState
 from setpoint.model.window import Window
+from setpoint.project.config import Config
 from setpoint.project.discover import pipeline_named
 
 _ATTEMPTS = 10
@@ -28,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, output: Output) -> int:
     with open_project(options, output) as project:
-        pipeline = pipeline_named(project.config, options.pipeline)
+        pipeline = _named(project.config, options.pipeline)
         if options.window is not None:
             windows = parse_windows(options.window, pipeline.every, pipeline.timezone)
         else:
@@ -54,6 +57,13 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     lines = [line for item in shown for line in _lines(item, output)]
     output.answer(shown[0] if len(shown) == 1 else shown, lines)
     return 0
+
+
+def _named(config: Config, reference: str) -> Pipeline:
+    """A pipeline, or the quarantine beside one, which has a history of its own."""
+    main = reference.removesuffix(SUFFIX)
+    aside = quarantine_of(pipeline_named(config, main)) if main != reference else None
+    return aside or pipeline_named(config, reference)
 
 
 def _state(state: SliceState) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.errors import PermanentError, RefusedError, SetpointError, place_in, words_of
 from setpoint.model.run import Run
 
 _OURS = "__setpoint_"
@@ -20,9 +18,10 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
     except SetpointError:
         raise
     except (Exception, SystemExit) as error:
+        place = place_in(run.pipeline.file, error)
         raise PermanentError(
             "SP-S05",
-            f"The code of {run.label} failed{_place(error, run.pipeline.file)}: {_words(error)}",
+            f"The code of {run.label} failed{place}: {words_of(error)}",
             why="Without its result there is nothing to publish.",
             next="Correct the pipeline, then run again; it is always safe.",
         ) from error
@@ -42,19 +41,3 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
             next="Rename the column.",
         )
     return frame
-
-
-def _place(error: BaseException, file: str) -> str:
-    """The line of the user's file that the error came through."""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == file
-    ]
-    return f" at {Path(file).name}:{lines[-1]}" if lines else ""
-
-
-def _words(error: BaseException) -> str:
-    text = str(error).split("JVM stacktrace", 1)[0]
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {first.strip()[:400]}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from setpoint.errors import RefusedError, TransientError
+from setpoint.errors import RefusedError, TransientError, for_example
 from setpoint.flow.plan import is_superseded, mark_of
 from setpoint.model.audit import AuditResult
 from setpoint.model.mark import Mark, later_of
@@ -91,10 +91,9 @@ def refuse_if_failed(run: Run, results: Sequence[AuditResult]) -> None:
         if first.violations
         else f"({first.detail})"
     )
-    example = f" For example: {first.sample[0]}." if first.sample else ""
     raise RefusedError(
         "SP-A01",
-        f"Audit {first.name} failed {measure} of {run.label}.{example}{more}",
+        f"Audit {first.name} failed {measure} of {run.label}.{for_example(first.sample)}{more}",
         why="Rows that fail an audit must not reach readers.",
         state="The target is unchanged; the stage is kept.",
         next=f"See: setpoint show {run.pipeline.name} --window {run.window.id}",

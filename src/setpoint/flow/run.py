@@ -7,7 +7,7 @@ attempt finds out which by reading the target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -40,6 +40,15 @@ from setpoint.model.window import Window
 T = TypeVar("T")
 
 _THEN = {"stage": "staged", "audit": "audited"}
+
+
+def with_retries(world: World, label: str, attempt: Callable[[int], T]) -> T:
+    """Call `attempt(number)` with the retries of the world, and a warning before each."""
+
+    def on_retry(number: int, error: BaseException, wait: float) -> None:
+        world.warn(f"{label}  try {number} failed, next in {wait:.0f} s: {_first_part(error)}")
+
+    return world.retry.call(attempt, on_retry)
 
 
 def plan_windows(
@@ -95,7 +104,6 @@ def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[
 def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
     """Fulfil one plan, with retries; every try looks at the target afresh."""
     started = world.now()
-    label = first.run.label
 
     def one_try(number: int) -> Outcome:
         current = first if number == 1 else _plan_again(bound, first, world)
@@ -103,10 +111,7 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
             return replace(record_unchanged(bound, [current], world)[0], tries=number)
         return replace(Attempt(bound, current, world, number).execute(), tries=number)
 
-    def on_retry(number: int, error: BaseException, wait: float) -> None:
-        world.warn(f"{label}  try {number} failed, next in {wait:.0f} s: {_first_part(error)}")
-
-    outcome = world.retry.call(one_try, on_retry)
+    outcome = with_retries(world, first.run.label, one_try)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
 
 
@@ -204,17 +209,22 @@ class Attempt:
         refuse_if_failed(self._run, self._results)
         self._put_aside()
         self._sent = True
-        self._verdict = publish(
-            self._bound.target,
-            session,
-            self._run,
-            self._have(self._staged),
-            self._results,
-            self._plan.state,
-            self._world.now().isoformat(timespec="seconds"),
-            mark=self._mark,
-            again=self._plan.again is not None,
-        )
+        try:
+            self._verdict = publish(
+                self._bound.target,
+                session,
+                self._run,
+                self._have(self._staged),
+                self._results,
+                self._plan.state,
+                self._world.now().isoformat(timespec="seconds"),
+                mark=self._mark,
+                again=self._plan.again is not None,
+            )
+        except SetpointError as error:
+            # What was put aside is published already, whatever becomes of the rest.
+            error.state = " ".join([error.state, *(f"{note}." for note in self._notes)])
+            raise
         self._reach("committed")
 
     def _put_aside(self) -> None:
@@ -235,10 +245,12 @@ class Attempt:
         rows = outcome.receipt.rows if outcome.receipt else 0
         if rows != staged.quarantined:
             raise PermanentError(
-                "SP-P04",
+                "SP-S05",
                 f"{self._run.label} had {staged.quarantined:,} rows with a null in the key when "
                 f"it was staged, and {rows:,} when they were put aside.",
                 why="The pipeline gives other rows each time it is evaluated.",
+                state=f"The target is unchanged; {bound.target.uri} holds the {rows:,} rows of the "
+                "second evaluation.",
                 next="Make the pipeline deterministic, then run again.",
             )
         if rows:
@@ -257,8 +269,9 @@ class Attempt:
                 target.tidy_stage(staged)
         except SetpointError as error:
             self._world.warn(
-                f"{self._run.label} is right, but its staged files could not be cleared away: "
-                f"{error.what} See: setpoint recover"
+                f"{self._run.label} is right, but tidying up after it failed: {error.what} The "
+                "next publish does what it needs of it; staged files are listed by: "
+                "setpoint recover"
             )
         if verdict.published is not None:
             self._recording.receipt(target.uri, verdict.published)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.errors import PermanentError, RefusedError, SetpointError, some_of
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
@@ -147,7 +147,7 @@ class DeltaSource:
         column = self._source.time or ""
         field = snapshot.field(column)
         if field is None:
-            known = ", ".join(field.name for field in snapshot.fields)
+            known = some_of((field.name for field in snapshot.fields), column)
             raise RefusedError(
                 "SP-R02",
                 f"The source {self._name} ({self.label}) has no column {column}; it has {known}.",

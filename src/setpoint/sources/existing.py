@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from setpoint.errors import SetpointError, UsageError
+from setpoint.errors import SetpointError, UsageError, words_of
 from setpoint.model.pipeline import Source
 from setpoint.model.receipt import unseal
 from setpoint.model.slice import NULL_PARTITION, typed
@@ -291,7 +291,7 @@ def _stored_columns(label: str, storage: Storage, path: str) -> dict[str, str]:
         with storage.open(path) as stream:
             schema = parquet.read_schema(stream)
     except (OSError, ArrowException) as error:
-        why = f"{path} is not a Parquet file ({str(error).splitlines()[0][:120]})"
+        why = f"{path} is not a Parquet file ({words_of(error):.120})"
         raise no_table(label, why) from error
     return {column.name: str(column.type) for column in schema}
 

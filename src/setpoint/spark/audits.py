@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,15 @@ from pyspark.sql import DataFrame as ClassicFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import (
+    PermanentError,
+    SetpointError,
+    TransientError,
+    place_in,
+    shortened,
+    some_of,
+    words_of,
+)
 from setpoint.model.audit import (
     Accepted,
     Audit,
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SAMPLE_ROWS = 5
+_CELL = 60
 _VIEW = "staged"
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 # A bitmap pays while the key's range is not much wider than the number of rows: 64 bits a row
@@ -89,7 +99,7 @@ def check_columns(audits: Iterable[Audit], schema: T.StructType, label: str) -> 
             raise PermanentError(
                 "SP-A02",
                 f"Audit {audit.name} of {label} names {', '.join(missing)}, which the pipeline "
-                f"does not return (it returns {', '.join(sorted(known))}).",
+                f"does not return (it returns {some_of(sorted(known), missing[0])}).",
                 why="An audit that cannot be evaluated guards nothing.",
                 next="Correct the audit or the pipeline, then run again.",
             )
@@ -121,7 +131,8 @@ def set_level(
         return _evaluate(audits, staged, rows, set(constant_columns), bounds or {})
     finally:
         if any(isinstance(audit, Sql) and audit.is_query for audit in audits):
-            staged.sparkSession.catalog.dropTempView(_VIEW)
+            with suppress(Exception):  # it must not hide why the audits failed
+                staged.sparkSession.catalog.dropTempView(_VIEW)
 
 
 def _evaluate(
@@ -161,11 +172,15 @@ def _evaluate(
 
 
 def sample(frame: DataFrame) -> tuple[dict[str, Any], ...]:
-    """A few rows for a person to look at."""
-    return tuple(
-        {name: shown(value) for name, value in row.asDict().items()}
-        for row in frame.limit(SAMPLE_ROWS).collect()
-    )
+    """A few rows for a person to look at; none if they cannot be read.
+
+    They illustrate a verdict that was reached without them, and must not hide it.
+    """
+    try:
+        rows = frame.limit(SAMPLE_ROWS).collect()
+    except Exception:
+        return ()
+    return tuple({name: shown(value) for name, value in row.asDict().items()} for row in rows)
 
 
 def _ask(
@@ -261,10 +276,16 @@ def _detail(audit: Audit, count: int) -> str:
     return f"{count:,} offending rows"
 
 
-def _unevaluable(audit: Audit, error: Exception) -> PermanentError:
+def _unevaluable(audit: Audit, error: Exception) -> SetpointError:
+    explained = explain(error, f"the audit {audit.name}")
+    if isinstance(explained, TransientError):
+        return explained
+    function = audit.function if isinstance(audit, Custom) else None
+    code = getattr(function, "__code__", None)
+    place = place_in(code.co_filename, error) if code else ""
     return PermanentError(
         "SP-A02",
-        f"Audit {audit.name} could not be evaluated: {str(error).splitlines()[0][:300]}",
+        f"Audit {audit.name} could not be evaluated{place}: {words_of(error)}",
         why="An audit that cannot be evaluated guards nothing.",
         state="The target is unchanged; the stage was dropped.",
         next="Correct the audit, then run again.",
@@ -273,4 +294,6 @@ def _unevaluable(audit: Audit, error: Exception) -> PermanentError:
 
 def shown(value: Any) -> Any:
     """A value as it stands in a sample."""
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return shortened(str(value), _CELL)

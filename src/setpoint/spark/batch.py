@@ -17,7 +17,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
+from setpoint.errors import RefusedError, for_example
 from setpoint.model.run import Run
 from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.audits import sample
@@ -175,10 +175,7 @@ def _columns(names: Sequence[str]) -> list[Column]:
 
 
 def _example(frame: DataFrame, condition: Column) -> str:
-    found = sample(frame.where(condition))
-    if not found:
-        return ""
-    return f" For example: { {name: v for name, v in found[0].items() if name not in _OURS} }."
+    return for_example(sample(frame.where(condition).drop(*_OURS)))
 
 
 def any_null(columns: Sequence[str]) -> Column:

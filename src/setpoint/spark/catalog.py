@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import UNTOUCHED, UsageError
 from setpoint.spark.failures import root_cause
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def location_of(session: SparkSession, name: str) -> str:
             "SP-T02",
             f"The catalog has no table {name}: {root_cause(error)}",
             why="A table named by the catalog must exist, because the catalog owns its place.",
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next=f"Create it first (CREATE TABLE {name} (...) USING delta PARTITIONED BY (...)), "
             "or name the table by its path.",
         ) from error
@@ -32,7 +32,7 @@ def location_of(session: SparkSession, name: str) -> str:
         raise UsageError(
             "SP-T02",
             f"{name} is a {provider or 'catalog'} table, not a Delta table.",
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next="Name a Delta table.",
         )
     return str(location)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.errors import RefusedError
+from setpoint.errors import RefusedError, for_example
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
 from setpoint.spark.audits import sample, violation
 from setpoint.spark.batch import DELETED, TIED, Batch
 from setpoint.spark.contents import quoted
+from setpoint.spark.failures import explain, is_passing, root_cause
 from setpoint.spark.stage import Observed, is_not_true, is_null
 
 if TYPE_CHECKING:
@@ -108,12 +109,14 @@ def refuse_unless_condition(frame: DataFrame, condition: str, run: Run) -> None:
     Between parentheses `a) OR (b` would be one, and would mean other rows.
     """
     try:
-        _ = frame.where(F.expr(condition)).schema
+        _ = frame.where(condition).schema
     except Exception as error:
-        said = str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error)
+        if is_passing(error):
+            raise explain(error, f"looking at the condition of {run.label}") from error
         raise RefusedError(
             "SP-D09",
-            f"Spark cannot evaluate the condition {condition!r:.200} of {run.label}: {said}",
+            f"Spark cannot evaluate the condition {condition!r:.200} of {run.label}: "
+            f"{root_cause(error)}",
             why="It says which rows the write is about.",
             next="Correct the condition, then run again.",
         ) from error
@@ -121,8 +124,7 @@ def refuse_unless_condition(frame: DataFrame, condition: str, run: Run) -> None:
 
 def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
     """Rows for which the condition of the write does not hold."""
-    strays = sample(frame.where(is_not_true(condition)))
-    example = f" For example: {strays[0]}." if strays else ""
+    example = for_example(sample(frame.where(is_not_true(condition))))
     window = isinstance(run.pipeline.write, Overwrite)
     where = "the window" if window else "the rows that the write replaces"
     column = run.pipeline.target.slice_column

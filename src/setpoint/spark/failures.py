@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 
-from setpoint.errors import PermanentError, SetpointError, TransientError
+from setpoint.errors import PermanentError, SetpointError, TransientError, shortened
 
 # Signs of a failure of the surroundings, not of the query: executors, network, storage.
 _TRANSIENT = re.compile(
     r"executor (lost|heartbeat)|ExecutorLostFailure|FetchFailed|MetadataFetchFailed"
     r"|Connection (refused|reset|timed out)|connection closed|ConnectException|SocketException"
     r"|SocketTimeout|Read timed out|UnknownHostException|NoRouteToHost"
-    r"|SlowDown|Throttl|TooManyRequests|503 Service|500 Internal|RequestTimeout"
-    r"|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|SparkContext was (shut down|stopped)"
-    r"|Job aborted due to stage failure: Authorized committer|Py4JNetworkError"
+    r"|SlowDown|\bThrottl(ed|ing)|TooManyRequests|503 Service|500 Internal|RequestTimeout"
+    r"|\bUNAVAILABLE\b|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|SparkContext was (shut down|stopped)"
+    r"|Job aborted due to stage failure: Authorized committer"
     r"|OPERATION_CANCELED|Too many open files",
     re.IGNORECASE,
 )
+# What Py4J says when a call got no answer at all; it has no Java exception to show then.
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+|\w+ does not exist in the JVM")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_PACKAGE = re.compile(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):")
 _NOISE = re.compile(r"^(\s+at |\.\.\. \d+ more|Driver stacktrace|Traceback|  File )")
 
 
@@ -34,7 +37,16 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
             state="The target is unchanged; what was staged is not visible to any reader.",
             next="Make room, then run again. See: setpoint recover",
         )
-    if _TRANSIENT.search(text) or isinstance(error, (ConnectionError, TimeoutError)):
+    if jvm_ended(error):
+        return TransientError(
+            code,
+            f"{_capital(doing)} failed: {cause}",
+            why="Something killed it, or it ran out of memory.",
+            state="The target is unchanged; what was staged is not visible to any reader.",
+            next='Run again; it is always safe. If it comes back: "spark.driver.memory" in '
+            "[spark.conf]. Whether the kernel killed it: dmesg | grep -i 'killed process'",
+        )
+    if is_passing(error):
         return TransientError(
             code,
             f"{_capital(doing)} failed for a passing reason: {cause}",
@@ -49,22 +61,40 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
     )
 
 
+def is_passing(error: BaseException) -> bool:
+    """Whether an error tells of the surroundings, which may be well again in a moment."""
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return True
+    return jvm_ended(error) or bool(_TRANSIENT.search(str(error)))
+
+
+def jvm_ended(error: BaseException) -> bool:
+    """Whether Spark's JVM ended under a call: what the call did is not known then."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}  # Py4J is not there with Connect alone
+    if "Py4JError" not in kinds or "Py4JJavaError" in kinds:
+        return False
+    return "Py4JNetworkError" in kinds or bool(_NO_ANSWER.fullmatch(str(error).strip()))
+
+
 def root_cause(error: BaseException) -> str:
     """The line of a Spark error that names the cause."""
     text = str(error) or type(error).__name__
+    if jvm_ended(error):
+        return f"the JVM of Spark ended ({_short(text)})"
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     python = re.findall(r"^([A-Za-z_.]*(?:Error|Exception|Interrupt)): ?(.*)$", text, re.MULTILINE)
     if "PythonException" in text and python:
         return _short(": ".join(part for part in python[-1] if part))
     if causes:
-        return _short(re.sub(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):", r"\1:", causes[-1]))
+        return _short(_PACKAGE.sub(r"\1:", causes[-1]))
     lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
-    return _short(lines[0] if lines else type(error).__name__)
+    # Py4J's first line names the call, its second what Java said.
+    java = [_PACKAGE.sub(r"\1:", line[2:]) for line in lines[1:2] if line.startswith(": ")]
+    return _short([*java, *lines, type(error).__name__][0])
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 400 else text[:397] + "..."
+    return shortened(" ".join(text.split()))
 
 
 def _capital(text: str) -> str:

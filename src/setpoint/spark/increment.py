@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from setpoint.errors import RefusedError, UsageError
+from setpoint.errors import RefusedError, UsageError, some_of
 from setpoint.model.mark import KINDS, Mark, later_of
 from setpoint.model.pipeline import Source
 from setpoint.spark.contents import quoted
@@ -21,6 +21,9 @@ from setpoint.spark.failures import explain, root_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_DATES = "2026-01-01..2026-02-01"
+_RANGES = {"string": "a..b", "date": _DATES, "timestamp": _DATES, "timestamp_ntz": _DATES}
 
 
 def increment(
@@ -102,7 +105,7 @@ def _range(frame: DataFrame, column: str, kind: str, again: tuple[str, str]) -> 
             "SP-C01",
             f"--range {again[0]!r:.60}..{again[1]!r:.60} is not a range of {column}, which is of "
             f"type {kind}: {root_cause(error)}",
-            next="Write --range 2026-01-01..2026-02-01, the end not included.",
+            next=f"Write --range {_RANGES.get(kind, '1000..2000')}, the end not included.",
         ) from error
 
 
@@ -126,7 +129,7 @@ def _kinds(frame: DataFrame, source: Source, label: str) -> tuple[str, ...]:
         if name not in fields:
             raise RefusedError(
                 "SP-R02",
-                f"The source {label} has no column {name}; it has {', '.join(fields)}.",
+                f"The source {label} has no column {name}; it has {some_of(fields, name)}.",
                 why="Rows are read by that column from the high-water mark on.",
                 next="Correct cursor= of the source.",
             )

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import UNTOUCHED, UsageError
 from setpoint.spark.java import find_java
 
-FETCH_COMMAND = "python -m setpoint.spark.setup"
+FETCH_COMMAND = "setpoint doctor --fetch"
 FETCH_TIMEOUT_SECONDS = 600
 
 
@@ -132,7 +132,7 @@ def spark_version() -> str:
             "SP-C08",
             "PySpark is not installed.",
             why="A run needs it; planning and status do not.",
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next="Install it: pip install 'setpoint[spark]'",
         ) from None
 
@@ -146,7 +146,7 @@ def required(connector: str) -> tuple[Jar, ...]:
             "SP-S03",
             f"No {connector} connector is known for Spark {version}.",
             why="The target needs it for this kind of write.",
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next="Name the jars yourself: jars = [...] in the [spark] section of setpoint.toml.",
         )
     return jars
@@ -161,7 +161,7 @@ def resolve(connector: str) -> list[Path]:
             "SP-S03",
             f"The {connector} connector is not in {cache_dir()}: {missing[0]} is missing.",
             why="The target needs it for this kind of write.",
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next=f"Fetch it once: {FETCH_COMMAND}",
         )
     return paths

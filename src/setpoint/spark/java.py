@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import UNTOUCHED, UsageError
 
 OLDEST = 17
 HOW_TO_GET_IT = (
@@ -73,6 +73,6 @@ def _missing(what: str) -> UsageError:
         "SP-S02",
         what,
         why=f"Spark runs on Java {OLDEST} or newer.",
-        state=NOTHING_STARTED,
+        state=UNTOUCHED,
         next=HOW_TO_GET_IT,
     )

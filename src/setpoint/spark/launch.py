@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import UNTOUCHED, UsageError
 from setpoint.spark.jars import home_dir, spark_version
 from setpoint.spark.java import find_java, java_command
 
@@ -106,6 +106,8 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
+    if not jvm_runs():
+        stop_jvm()
     if java_command() is None:
         find_java()
     if conf["spark.master"].startswith("local"):
@@ -128,12 +130,20 @@ def start_jvm(conf: Mapping[str, str]) -> None:
             "SP-S01",
             "The Java process of Spark did not start.",
             why=b" ".join(said[-3:]).decode(errors="replace").strip() or str(error),
-            state=NOTHING_STARTED,
+            state=UNTOUCHED,
             next="See: setpoint doctor",
         ) from error
     finally:
         os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def jvm_runs() -> bool:
+    """Whether the JVM that PySpark holds on to still runs, as far as that can be told."""
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
 
 
 def stop_jvm(*, wait_seconds: float = 30) -> None:
@@ -144,6 +154,10 @@ def stop_jvm(*, wait_seconds: float = 30) -> None:
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if gateway is None or process is None:
         return  # none runs, or somebody else started it
+    if process.poll() is not None and (context := SparkContext._active_spark_context) is not None:
+        # It was killed. PySpark would go on calling it, and a farewell would reach nobody.
+        context._jsc = None
+        context.stop()
     SparkContext._gateway = None
     SparkContext._jvm = None
     _stop_clean_up(gateway)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from setpoint.errors import NOTHING_STARTED, UNCHANGED, TransientError
+from setpoint.errors import UNCHANGED, UNTOUCHED, TransientError
 from setpoint.spark.launch import JAVA_OPTIONS
 
 DATABASE = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -51,7 +51,7 @@ def refuse_busy_metastore(conf: Mapping[str, str]) -> None:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         what = f"metastore of this project ({os.path.dirname(lock)})"
-        raise busy(what, NOTHING_STARTED) from error
+        raise busy(what, UNTOUCHED) from error
     except (OSError, ImportError):
         return  # Derby itself will say what is wrong
 

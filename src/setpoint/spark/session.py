@@ -16,9 +16,17 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
+from setpoint.errors import (
+    UNTOUCHED,
+    PermanentError,
+    SetpointError,
+    TransientError,
+    UsageError,
+    words_of,
+)
+from setpoint.spark.failures import explain, is_passing, root_cause
 from setpoint.spark.jars import resolve, spark_version
-from setpoint.spark.launch import start_jvm, stop_jvm, tuned_conf
+from setpoint.spark.launch import jvm_runs, start_jvm, stop_jvm, tuned_conf
 from setpoint.spark.metastore import local_metastore, named_by, refuse_busy_metastore
 
 if TYPE_CHECKING:
@@ -158,11 +166,12 @@ def engine_check(spark: SparkSession) -> None:
     """
     if not _is_connect(spark):
         return
-    version = spark.version
     try:
+        version = spark.version
         answer = str(spark.sql("SELECT version() FROM VALUES (1)").collect()[0][0])
     except Exception as error:
-        raise _not_spark(version, str(error).splitlines()[0]) from error
+        doing = "asking the Connect server for its version"
+        raise explain(error, doing, code="SP-S01") from error
     if not is_apache_spark(version, answer):
         raise _not_spark(version, answer)
 
@@ -179,7 +188,7 @@ def _not_spark(version: str, answer: str) -> PermanentError:
         f"The engine behind this Connect address calls itself Spark {version} "
         f"but answers version() with {answer!r}.",
         why="Engines that imitate Spark ignore write options that keep other slices safe.",
-        state=NOTHING_STARTED,
+        state=UNTOUCHED,
         next="Point [spark] remote at an Apache Spark Connect server.",
     )
 
@@ -237,12 +246,14 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
         raise UsageError(
             "SP-C08",
             "The packages for Spark Connect are not installed.",
-            why=str(error).splitlines()[0],
-            state=NOTHING_STARTED,
+            why=words_of(error),
+            state=UNTOUCHED,
             next="Install them: pip install 'setpoint[connect]'",
         ) from error
     except Exception as error:
-        raise _not_started(f"at {remote}", error) from error
+        # What follows the address may be a token.
+        address, _, secret = remote.partition(";")
+        raise _not_started(f"at {address}", error, secret) from error
 
 
 def own_session(session: SparkSession) -> SparkSession:
@@ -268,7 +279,7 @@ def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
                     "The active Spark session has no Hive metastore.",
                     why="The metastore says where a Parquet table's rows are, and a running "
                     "session cannot take one up.",
-                    state=NOTHING_STARTED,
+                    state=UNTOUCHED,
                     next="Start the session with SparkSession.builder.enableHiveSupport().",
                 )
             raise UsageError(
@@ -276,7 +287,7 @@ def require_connectors(spark: SparkSession, connectors: frozenset[str]) -> None:
                 f"The active Spark session has no {name} connector.",
                 why="The target needs it for this kind of write, and a running session "
                 "cannot take it up.",
-                state=NOTHING_STARTED,
+                state=UNTOUCHED,
                 next=f"Start the session with spark.sql.extensions={EXTENSIONS[name]} "
                 "and the connector's jars.",
             )
@@ -292,13 +303,15 @@ def _has_connector(spark: SparkSession, name: str) -> bool:
     return name == "delta" and bool(spark.conf.get(tag, ""))
 
 
-def _not_started(where: str, error: Exception) -> UsageError:
-    cause = next((line for line in str(error).splitlines() if line.strip()), repr(error))
-    return UsageError(
+def _not_started(where: str, error: Exception, secret: str = "") -> SetpointError:
+    cause = root_cause(error)
+    # A server that restarts and a cluster without room are no mistakes of the caller.
+    kind = TransientError if is_passing(error) else UsageError
+    return kind(
         "SP-S01",
         f"No Spark session could be made {where}.",
-        why=cause.strip()[:400],
-        state=NOTHING_STARTED,
+        why=cause.replace(secret, "...") if secret else cause,
+        state=UNTOUCHED,
         next="Check the [spark] section. See: setpoint doctor",
     )
 
@@ -310,4 +323,4 @@ def _is_connect(spark: SparkSession) -> bool:
 def _is_running(spark: SparkSession) -> bool:
     if _is_connect(spark):
         return not spark.is_stopped  # type: ignore[attr-defined]
-    return spark._sc._jsc is not None
+    return spark._sc._jsc is not None and jvm_runs()

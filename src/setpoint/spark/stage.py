@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +167,9 @@ def pinned_settings(session: SparkSession) -> Iterator[None]:
             if users > 1:
                 _PINNED[id(session)] = (users - 1, before)
             else:
-                _put_back(session, before)
+                # A session that does not answer any more has nothing to put back.
+                with suppress(Exception):
+                    _put_back(session, before)
 
 
 def _put_back(session: SparkSession, before: Mapping[str, str | None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from setpoint.errors import RefusedError
+from setpoint.errors import RefusedError, some_of
 from setpoint.model.table import Evolve
 
 
@@ -44,7 +44,8 @@ def refuse_lacking(
     """Refuse a result without the columns that the definition asks for, or without any other."""
     for column, what_for in needed.items():
         if column not in names:
-            raise misfit(label, f"{column}, {what_for}, is not among them ({', '.join(names)})")
+            known = some_of(names, column)
+            raise misfit(label, f"{column}, {what_for}, is not among them ({known})")
     if partition_by is not None and len(names) == len(partition_by):
         raise misfit(label, "all of them are partition columns, and a table needs one that is not")
 
@@ -55,8 +56,8 @@ def refuse_missing(label: str, names: Collection[str], wanted: Sequence[str]) ->
     if missing:
         lower = {name.lower(): name for name in names}
         alike = [lower[name.lower()] for name in missing if name.lower() in lower]
-        hint = f" (spelled {', '.join(alike)})" if alike else ""
-        raise misfit(label, f"the target's {', '.join(missing)} is missing{hint}")
+        hint = f" (spelled {some_of(alike)})" if alike else ""
+        raise misfit(label, f"the target's {some_of(missing)} is missing{hint}")
 
 
 def refuse_added(label: str, added: Sequence[str], evolve: Evolve, kind: str) -> None:
@@ -64,7 +65,7 @@ def refuse_added(label: str, added: Sequence[str], evolve: Evolve, kind: str) ->
     if added and evolve != "add":
         raise misfit(
             label,
-            f"the target does not have {', '.join(added)}",
+            f"the target does not have {some_of(added)}",
             "Return the target's columns, or let the publish add them: "
             f'{kind}(..., evolve="add").',
         )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from setpoint.errors import PermanentError, RefusedError, TransientError, UnknownCommitError
+from setpoint.errors import (
+    PermanentError,
+    RefusedError,
+    TransientError,
+    UnknownCommitError,
+    for_example,
+)
 from setpoint.model.run import Run
 from setpoint.model.write import InsertNew
 
@@ -33,22 +39,26 @@ def after_commit(run: Run) -> Iterator[None]:
         raise unseen(run, error.what) from error
 
 
-def not_in_table(run: Run, where: str = "the table's history") -> PermanentError:
+def not_in_table(run: Run, where: str = "the table's history") -> UnknownCommitError:
     """The commit was taken, and what it should have left is not there."""
-    return PermanentError(
-        "SP-P04",
+    return UnknownCommitError(
+        "SP-P02",
         f"The commit of {run.label} was acknowledged, but its receipt is not in the table.",
+        why="Somebody may have moved or restored the table in the same moment.",
         state="The window holds either its old rows or the new ones, never a mixture.",
-        next=f"Look at {where}, then: setpoint recover",
+        next=f"Look at {where}, then run the same window again; it is always safe.",
     )
 
 
-def lost_races(run: Run, turns: int) -> TransientError:
-    """Others were faster again and again."""
+def lost_races(run: Run, turns: int, last: str = "") -> TransientError:
+    """Others were faster again and again, or it looked like it; `last` is what was said then."""
+    said = f"; the last time: {last}" if last else ""
     return TransientError(
         "SP-P01",
-        f"The commit of {run.label} lost {turns} races against other writers of the table.",
-        next="Run again when the table is less busy; it is always safe.",
+        f"The commit of {run.label} was refused {turns} times{said}",
+        why="Each time the table was no longer what the commit was made for.",
+        next="Run again when the table is less busy; it is always safe. If nobody else writes to "
+        "it, this is not a race: look at what was said.",
     )
 
 
@@ -74,12 +84,14 @@ def rows_differ(label: str, counted: int, stored: int, stage: str) -> PermanentE
     )
 
 
-def contradicts(run: Run, write: InsertNew, count: int, rows: int, example: object) -> RefusedError:
-    """Events that are stored with other content."""
+def contradicts(
+    run: Run, write: InsertNew, count: int, rows: int, *example: object
+) -> RefusedError:
+    """Events that are stored with other content; without an example if none could be read."""
     return RefusedError(
         "SP-O07",
         f"{count:,} of {rows:,} rows of {run.label} have a key ({', '.join(write.keys)}) that is "
-        f"stored with other content. For example: {example}.",
+        f"stored with other content.{for_example(example)}",
         why="An event never changes, so one of the two rows is wrong and nothing says which.",
         next='Correct the source, use Merge for rows that change, or say conflicts="keep" to keep '
         "the stored rows and report the others.",

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from setpoint.errors import TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, TransientError
+from setpoint.spark.failures import root_cause
 
 # Hadoop's names for schemes that others spell otherwise.
 HADOOP_SCHEMES = {"s3": "s3a"}
+# Signs of what stays as it is until somebody changes it, and what that would be.
+_LASTING = {
+    r"(?i)no space left|quota exceeded": "Make room there",
+    r"(?i)permission denied|access.?denied|AccessControl|read-only": "Give this user access there",
+}
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,34 @@ def reaching(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        raise out_of_reach(place, error) from error
+
+
+def out_of_reach(place: str, error: Exception) -> TransientError | PermanentError:
+    """A store failed; a full disk or a missing right does not pass by itself."""
+    text = str(error)
+    remedy = next((remedy for sign, remedy in _LASTING.items() if re.search(sign, text)), None)
+    kind = PermanentError if remedy else TransientError
+    return kind(
+        "SP-T01",
+        f"The storage at {place} could not be reached: {root_cause(error)}",
+        why="Rows are staged there and published from there.",
+        state=UNTOUCHED,
+        next=f"{remedy or 'Check the path, the credentials and the network'}, then run again.",
+    )
+
+
+def footer_of(file: Any, path: str) -> Any:
+    """The footer of a staged Parquet file."""
+    from pyarrow import ArrowInvalid, parquet
+
+    try:
+        with reaching(path):
+            return parquet.read_metadata(file)
+    except ArrowInvalid as error:
         raise TransientError(
-            "SP-T01",
-            f"The storage at {place} could not be reached: {' '.join(str(error).split())[:300]}",
-            why="Rows are staged there and published from there.",
-            state="This command changed nothing there.",
-            next="Check the path, the credentials and the network, then run again.",
+            "SP-P04",
+            f"The staged file {path} is not a whole Parquet file: {root_cause(error)}",
+            why="What it holds cannot be told, so it must not be published.",
+            next="Run again; the new attempt stages afresh.",
         ) from error

@@ -5,16 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from setpoint.errors import TransientError
+from setpoint import Window, delta, pipeline
+from setpoint.errors import RefusedError, TransientError, UsageError
+from setpoint.model.run import Run
+from setpoint.spark.checks import refuse_unless_condition
 from setpoint.spark.launch import JAVA_OPTIONS, archive_path, driver_memory_mib, tuned_conf
 from setpoint.spark.metastore import DATABASE, refuse_busy_metastore
 from setpoint.spark.session import (
     DELTA_CATALOG,
     EXTENSIONS,
     HIVE,
+    _not_started,
     connector_conf,
     is_apache_spark,
 )
@@ -120,3 +125,38 @@ def test_the_archive_is_used_only_when_it_exists(
     archive_path().parent.mkdir()
     archive_path().write_bytes(b"")
     assert str(archive_path()) in tuned_conf("local[*]", {}, [])[JAVA_OPTIONS]
+
+
+def test_a_server_that_restarts_is_no_mistake_of_the_caller() -> None:
+    """It is tried again; a wrong address is not, and neither shows the token behind it."""
+    secret = "token=kn0wn"
+    restarting = _not_started("at sc://h:15002/", RuntimeError(f"UNAVAILABLE ({secret})"), secret)
+    assert isinstance(restarting, TransientError)
+    wrong = _not_started("at sc://h:15002/", ValueError(f"bad path {secret}"), secret)
+    assert isinstance(wrong, UsageError)
+    assert "kn0wn" not in f"{restarting} {wrong}"
+
+
+def test_a_condition_is_not_blamed_for_a_lost_connection() -> None:
+    """What passes is tried again; what Spark does not understand is a definition."""
+
+    @pipeline(every="day", target=delta("out", partition_by="d"))
+    def job(window: Window) -> None: ...
+
+    run = Run(job, Window.parse("2026-04-25", every="day"), {}, {}, "c", {})
+    frame: Any = Failing()
+    frame.error = ConnectionResetError("reset by peer")
+    with pytest.raises(TransientError, match="SP-S04"):
+        refuse_unless_condition(frame, "id > 1", run)
+    frame.error = ValueError("[PARSE_SYNTAX_ERROR] at 'id'")
+    with pytest.raises(RefusedError, match="SP-D09"):
+        refuse_unless_condition(frame, "id > 1", run)
+
+
+class Failing:
+    """A frame that fails with an error as soon as it is asked."""
+
+    error: Exception
+
+    def where(self, condition: object) -> None:
+        raise self.error

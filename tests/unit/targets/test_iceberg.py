@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.exceptions import BadRequestError, CommitStateUnknownException, ForbiddenError
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
-from setpoint import UsageError, iceberg
+from setpoint import UsageError, iceberg, pipeline
+from setpoint.errors import PermanentError, SetpointError, UnknownCommitError
 from setpoint.model.grain import Grain
+from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
 from setpoint.project.config import find_config
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
+from setpoint.targets.iceberg.commit import send
 from setpoint.targets.iceberg.generations import LastPublish, decode, encode
 from setpoint.targets.iceberg.partitions import Layout, Part, new_spec
 from setpoint.targets.iceberg.ranges import ordinal, python_value, stored_value
@@ -199,3 +203,63 @@ def test_ids_of_a_new_table_are_its_places() -> None:
     fields = [{"name": n, "type": "string"} for n in ("b", "a", "c")]
     fresh = assign_fresh_schema_ids(new_schema(fields))
     assert [(f.name, f.field_id) for f in fresh.fields] == [("b", 1), ("a", 2), ("c", 3)]
+
+
+class Answering:
+    """A transaction whose commit ends in an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def commit_transaction(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (ForbiddenError("Principal 'etl' is not authorized"), PermanentError, "SP-P01"),
+        (BadRequestError("no such field"), PermanentError, "SP-P01"),
+        (OSError(28, "No space left on device", "00003.metadata.json"), PermanentError, "SP-T01"),
+        (PermissionError(13, "Permission denied", "metadata"), PermanentError, "SP-T01"),
+        (ConnectionResetError(104, "Connection reset by peer"), UnknownCommitError, "SP-P02"),
+        (CommitStateUnknownException("502"), UnknownCommitError, "SP-P02"),
+    ],
+)
+def test_an_answer_is_not_an_unknown_outcome(
+    error: Exception, kind: type[SetpointError], code: str
+) -> None:
+    """A catalog that says no, and metadata that could not be written, have committed nothing."""
+
+    @pipeline(every="day", target=iceberg("sales.orders", partition_by="d"))
+    def orders(window: Window) -> Any: ...
+
+    run = Run(orders, Window.parse("2026-04-25", every="day"), {}, {}, "c", {})
+    transaction: Any = Answering(error)
+    with pytest.raises(kind) as caught:
+        send(run, transaction)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("section", "code", "said"),
+    [
+        ({"type": "jdbc", "uri": "mysql://u:secret@host/db"}, "SP-C08", "pip install"),
+        (
+            {"type": "jdbc", "uri": "postgresql://u:se@cret:x@host:port/db"},
+            "SP-C03",
+            "[catalogs.lake]",
+        ),
+        ({"type": "jdbc", "uri": "sqlite:////proc/x/catalog.db"}, "SP-T01", "/proc/x"),
+    ],
+)
+def test_a_catalog_that_cannot_be_opened_says_what_to_change(
+    section: dict[str, str], code: str, said: str
+) -> None:
+    """A missing package, a bad setting and a folder that cannot be made are three things."""
+    settings = CatalogSettings.of("lake", {"warehouse": "/tmp/w", **section}, ROOT)
+    with pytest.raises(SetpointError) as caught:
+        settings.open()
+    assert caught.value.code == code
+    assert said in str(caught.value)
+    assert "cret" not in str(caught.value)

@@ -15,10 +15,13 @@ from setpoint.model.receipt import Receipt, seal
 from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
 from setpoint.spark.failures import root_cause
+from setpoint.spark.jars import FETCH_COMMAND
 from setpoint.targets.delta.log import Snapshot, application_id
+from setpoint.targets.delta.mechanism import append_only
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.refusals import unseen
+from setpoint.targets.storage import out_of_reach
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties
@@ -47,7 +50,7 @@ def commit_files(
         commit = _receipt_alone(snapshot, receipt)
     else:
         raise TableMoved("the table is gone")
-    _guarded(run, commit)
+    _guarded(run, storage, commit)
 
 
 def _creation(storage: Storage, receipt: Receipt, staged: Staged) -> Callable[[], None]:
@@ -175,7 +178,7 @@ def _filter_text(value: Any) -> str:
     return str(value.isoformat())
 
 
-def _guarded(run: Run, commit: Callable[[], None]) -> None:
+def _guarded(run: Run, storage: Storage, commit: Callable[[], None]) -> None:
     """Tell a lost race, a refusal and an unseen outcome apart."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -188,11 +191,10 @@ def _guarded(run: Run, commit: Callable[[], None]) -> None:
         if "already exists" in text:
             raise TableMoved(text) from error
         if "append-only" in text or "appendOnly" in text:
-            raise RefusedError(
-                "SP-T03",
-                f"The target of {run.label} refuses to have rows replaced: {text[:200]}",
-                next="Unset delta.appendOnly on the table, or write to another table.",
-            ) from error
+            raise append_only(storage) from error
+        told = out_of_reach(storage.uri, error)
+        if isinstance(told, PermanentError):
+            raise told from error  # a full disk or a missing right is an answer
         raise unseen(run, root_cause(error)) from error
 
 
@@ -212,7 +214,7 @@ def connector_failure(error: Exception, run: Run) -> Exception:
         "DELTA_PATH_EXISTS",
         "already exists",
     )
-    if any(sign in text for sign in lost_race):
+    if any(sign in text for sign in lost_race) and "COLUMN_ALREADY_EXISTS" not in text:
         return TableMoved(root_cause(error))
     if "CHECK constraint" in text or "NOT NULL constraint" in text or "DELTA_VIOLATE" in text:
         return RefusedError(
@@ -231,6 +233,6 @@ def connector_failure(error: Exception, run: Run) -> Exception:
         return PermanentError(
             "SP-S03",
             "The Spark session has no Delta connector, and this table needs it.",
-            next="Fetch it once with: setpoint doctor --fetch, or add the jar to your session.",
+            next=f"Fetch it once with: {FETCH_COMMAND}, or add the jar to your session.",
         )
     return unseen(run, root_cause(error))

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from setpoint.errors import PermanentError, TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.ports import Published
 from setpoint.model.receipt import Receipt, unseal
@@ -255,7 +255,7 @@ def _unreadable(
         "SP-T01",
         f"The Delta table at {storage.uri} could not be read: {said}",
         why="What the table holds cannot be told without its log.",
-        state="This command changed nothing.",
+        state=UNTOUCHED,
         next=next_step,
     )
 

@@ -8,6 +8,7 @@ from typing import Literal
 from setpoint.errors import RefusedError
 from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, WritePattern
 from setpoint.targets.delta.log import Snapshot
+from setpoint.targets.delta.storage import Storage
 
 # Features that a commit of whole files satisfies by itself, or that ask nothing of a writer
 # while their setting is off. Everything else goes through the connector, which enforces it.
@@ -59,12 +60,18 @@ def choose(snapshot: Snapshot | None, write: WritePattern, column: str | None) -
 def refuse_append_only(snapshot: Snapshot) -> None:
     """A table that forbids removing rows cannot have a window replaced."""
     if snapshot.configuration.get("delta.appendOnly", "false").lower() == "true":
-        raise RefusedError(
-            "SP-T03",
-            f"The table at {snapshot.storage.uri} has delta.appendOnly=true.",
-            why="A re-run has to replace the window's rows, and the table forbids removing any.",
-            next="Unset the table property, or write to another table.",
-        )
+        raise append_only(snapshot.storage)
+
+
+def append_only(storage: Storage) -> RefusedError:
+    """The table forbids what a re-run has to do."""
+    return RefusedError(
+        "SP-T03",
+        f"The table at {storage.uri} has delta.appendOnly=true.",
+        why="A re-run has to replace the window's rows, and the table forbids removing any.",
+        next="Write to another table, or unset the property: "
+        f"ALTER TABLE delta.`{storage.spark_path()}` UNSET TBLPROPERTIES ('delta.appendOnly')",
+    )
 
 
 def _demand(snapshot: Snapshot) -> str | None:

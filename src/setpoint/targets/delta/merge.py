@@ -140,23 +140,19 @@ def contradictions(
     write, stage = run.pipeline.write, staged.handle
     if not isinstance(write, InsertNew) or not staged.rows:
         return 0
-    batch = read_back(session, storage, staged)
-    stored = _stored(session, storage, version)
-    condition = (
-        f"{same_key_sql(write.keys, 's', 't', nulls=write.null_keys == 'allow')} "
-        f"AND {order_sql(batch.schema, 's')} <> {order_sql(batch.schema, 't', stage.fit.added)}"
-    )
-    pairs = batch.alias("s").join(stored.alias("t"), F.expr(condition))
+    same = same_key_sql(write.keys, "s", "t", nulls=write.null_keys == "allow")
     try:
-        if not refuse:
-            return pairs.count()
-        found = sample(pairs.select("s.*"))
-        if not found:
-            return 0
+        batch = read_back(session, storage, staged)
+        stored = _stored(session, storage, version)
+        added = stage.fit.added
+        differs = f"{order_sql(batch.schema, 's')} <> {order_sql(batch.schema, 't', added)}"
+        pairs = batch.alias("s").join(stored.alias("t"), F.expr(f"{same} AND {differs}"))
         count = pairs.count()
     except Exception as error:
-        raise connector_failure(error, run) from error
-    raise contradicts(run, write, count, staged.rows, found[0])
+        raise explain(error, f"comparing {run.label} with the stored events") from error
+    if not refuse or not count:
+        return count
+    raise contradicts(run, write, count, staged.rows, *sample(pairs.select("s.*"))[:1])
 
 
 def _that_win(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from setpoint.errors import PermanentError
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, InsertNew, Merge
+from setpoint.spark.failures import root_cause
 from setpoint.targets.delta import commit, merge
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import Snapshot, open_snapshot
@@ -31,6 +34,21 @@ if TYPE_CHECKING:
 _TURNS = 100
 
 
+@contextmanager
+def _removal_pending(run: Run, generation: int) -> Iterator[None]:
+    """The rows are published: what fails now must not say that nothing was."""
+    try:
+        yield
+    except SetpointError as error:
+        raise PermanentError(
+            "SP-P01",
+            f"A removal that was committed beside {run.label} could not be applied: {error.what}",
+            why="Rows of keys that were removed may be in the table until it is.",
+            state=f"The rows of {run.label} are published, generation {generation}.",
+            next="Run the same window again with --force; it is always safe.",
+        ) from error
+
+
 class Publisher:
     """One publish of one run."""
 
@@ -39,8 +57,25 @@ class Publisher:
         self._storage, self._removed = storage, removed
 
     def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
-        """Commit on what was looked at; look again when another writer was faster."""
+        """Commit the rows; and once more when a removal was committed while they were merged."""
+        published, missed = self._land(receipt, staged, expected)
+        while missed:
+            generation = published.receipt.generation
+            expected = replace(expected, generation=generation)
+            receipt = replace(receipt, generation=generation + 1)
+            with _removal_pending(self._run, generation):
+                published, missed = self._land(receipt, staged, expected)
+        return published
+
+    def _land(
+        self, receipt: Receipt, staged: Staged | None, expected: SliceState
+    ) -> tuple[Published, bool]:
+        """Commit on what was looked at; look again when another writer was faster.
+
+        Also says whether a removal slipped in beside the rows.
+        """
         run, write = self._run, self._run.pipeline.write
+        moved = ""
         for _ in range(_TURNS):
             snapshot = open_snapshot(self._storage)
             refuse_if_fenced(run.pipeline, snapshot, run.window, expected, staged)
@@ -53,22 +88,20 @@ class Publisher:
                 receipt = replace(receipt, tombstones=removed)
             try:
                 notes = self._commit(snapshot, receipt, staged, by_files=by_files)
-            except commit.TableMoved:
+            except commit.TableMoved as error:
+                moved = root_cause(error)
                 continue
             with after_commit(run):
                 if by_files:
                     # The log took exactly the version after the one we looked at, or nothing.
                     version = snapshot.version + 1 if snapshot else 0
-                    return self._counted(receipt, staged, version)
+                    return self._counted(receipt, staged, version), False
                 published, now = self._confirmed(receipt)
                 if staged is not None and self._missed(receipt, now):
-                    # A removal was committed while we merged: apply it, in a publish of its own.
-                    expected = replace(expected, generation=receipt.generation)
-                    receipt = replace(receipt, generation=receipt.generation + 1)
-                    continue
+                    return published, True
                 notes = (*notes, *self._slipped_in(receipt, staged, published, now))
-                return replace(published, notes=notes)
-        raise lost_races(run, _TURNS)
+                return replace(published, notes=notes), False
+        raise lost_races(run, _TURNS, moved)
 
     def _commit(
         self, snapshot: Snapshot | None, receipt: Receipt, staged: Staged | None, *, by_files: bool
@@ -91,12 +124,7 @@ class Publisher:
         """Count the published slice in the log: nobody has to remember to check."""
         run, snapshot = self._run, open_snapshot(self._storage, version)
         if snapshot is None:
-            raise PermanentError(
-                "SP-P04",
-                f"The commit of {run.label} was acknowledged, but there is no table now.",
-                state="It is not known what the target holds.",
-                next="Find out who removed the table, then run again.",
-            )
+            raise not_in_table(run, f"who removed the table at {self._storage.uri}")
         if staged is not None:
             files = Slices(run.pipeline, snapshot).files([run.window])[run.window]
             rows, kept = count_rows(files), receipt.rows - staged.deletes
@@ -106,8 +134,10 @@ class Publisher:
                     f"{run.label} was published with {kept:,} rows, but its slice holds "
                     f"{rows} rows in {len(files)} files.",
                     why="This must not happen; somebody may have written to the log by hand.",
-                    state=f"The table is at version {version}; the old rows are in the one before.",
-                    next="Please report this with the table's _delta_log.",
+                    state=f"The window holds {rows} rows; its old ones are in the version before "
+                    f"{version}.",
+                    next="Please report this with the table's _delta_log. To go back: RESTORE "
+                    f"TABLE delta.`{self._storage.spark_path()}` TO VERSION AS OF {version - 1}",
                 )
         return Published(receipt, version, snapshot.table_id)
 
@@ -140,6 +170,9 @@ class Publisher:
         if ours.read_version is None or ours.read_version == receipt.looked_at:
             return ()
         before, storage = int(ours.read_version), self._storage
-        return kept_stored(
-            merge.contradictions(self._session, before, storage, run, staged, refuse=False)
-        )
+        try:
+            return kept_stored(
+                merge.contradictions(self._session, before, storage, run, staged, refuse=False)
+            )
+        except SetpointError as error:  # the rows are published, whatever this look would say
+            return (f"whether stored rows have other content could not be told: {error.what}",)

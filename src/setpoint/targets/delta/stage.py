@@ -34,6 +34,7 @@ from setpoint.targets.delta.schema import Fit
 from setpoint.targets.delta.stats import FileStats, footer_stats
 from setpoint.targets.delta.storage import FOLDER, Storage
 from setpoint.targets.refusals import rows_differ
+from setpoint.targets.storage import footer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,15 +195,13 @@ def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFr
 def _files(
     storage: Storage, folder: str, constant: Mapping[str, str | None], kinds: Mapping[str, str]
 ) -> tuple[StagedFile, ...]:
-    import pyarrow.parquet as parquet
-
     found = []
     for file in storage.files(folder):
         name = file.path.rsplit("/", 1)[-1]
         if name.startswith(("_", ".")):
             continue
         with storage.open(file.path) as handle:
-            stats = footer_stats(parquet.read_metadata(handle))
+            stats = footer_stats(footer_of(handle, file.path))
         if not stats.rows:
             continue
         inner = file.path[len(folder) + 1 :]

@@ -32,7 +32,7 @@ class Storage:
             parsed = urlparse(location)
         except ValueError as error:
             raise UsageError(
-                "SP-T02",
+                "SP-D01",
                 f"{location!r:.120} is not a location: {error}.",
                 state=NOTHING_STARTED,
                 next="Write a path, or a URL such as s3://bucket/folder.",
@@ -45,7 +45,7 @@ class Storage:
             location = str(Path(location).absolute())
             if _MISREAD.search(location):
                 raise UsageError(
-                    "SP-T02",
+                    "SP-D01",
                     f"The path {location} holds one of # ? [ ] or a percent sign with two digits.",
                     why="The reader of the Delta log takes paths for URLs and would look for the "
                     "table elsewhere.",

@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, TransientError, UsageError
+from setpoint.errors import (
+    NOTHING_STARTED,
+    UNTOUCHED,
+    PermanentError,
+    TransientError,
+    UsageError,
+    words_of,
+)
 from setpoint.model.fingerprint import digest
+from setpoint.targets.storage import reaching
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -141,6 +149,8 @@ class CatalogSettings:
                 next="Install it: pip install 'setpoint[iceberg]'",
             ) from error
         self._make_folder()
+        from pyiceberg.exceptions import NotInstalledError
+
         try:
             try:
                 return load_catalog(self.name, **self.for_python())
@@ -149,19 +159,36 @@ class CatalogSettings:
                     raise
                 # Another process has just made the catalog's own tables.
                 return load_catalog(self.name, **self.for_python())
+        except NotInstalledError as error:
+            raise UsageError(
+                "SP-C08",
+                f"The catalog {self.name} needs a package that is not installed: "
+                f"{words_of(error.__cause__ or error)}",
+                why="pyiceberg looks at the catalog with it, without a JVM.",
+                state=NOTHING_STARTED,
+                next=f"Install it: {str(error).partition(': ')[2] or 'see pyiceberg'}",
+            ) from error
+        except ValueError as error:
+            # What it says may hold a part of a password.
+            raise _invalid(
+                self.name, "a setting, such as its uri, is not of a valid form"
+            ) from error
         except Exception as error:
             raise unreachable(f"The catalog {self.name}", error) from error
 
     def _make_folder(self) -> None:
         uri = self.properties.get("uri", "")
         if self.type == "jdbc" and uri.startswith("sqlite:///"):
-            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(uri.removeprefix("sqlite:///")).parent
+            with reaching(str(folder)):
+                folder.mkdir(parents=True, exist_ok=True)
 
 
 def unreachable(what: str, error: BaseException) -> TransientError | PermanentError:
     """The catalog or the table could not be asked; says whether a retry may help."""
     said = " ".join(str(error).split())[:300] or type(error).__name__
-    passing = isinstance(error, (OSError, TimeoutError)) or type(error).__name__ in (
+    lasting = isinstance(error, (FileNotFoundError, PermissionError))
+    passing = (isinstance(error, OSError) and not lasting) or type(error).__name__ in (
         "OperationalError",
         "ServiceUnavailableError",
         "ServerError",
@@ -175,7 +202,7 @@ def unreachable(what: str, error: BaseException) -> TransientError | PermanentEr
         "SP-T01",
         f"{what} could not be read: {said}",
         why="What the table holds cannot be told without its metadata.",
-        state="This command changed nothing.",
+        state=UNTOUCHED,
         next="Check the catalog's section, the credentials and the network, then run again.",
     )
 

@@ -199,8 +199,8 @@ class Changes:
             ).collect()[0]
             new, differ = int(found["new"]), int(found["differ"])
             if differ and insert.conflicts == "refuse":
-                example = sample(looked.where(_WINS).select(*self._columns))[0]
-                raise contradicts(self._run, insert, differ, self._staged.rows, example)
+                example = sample(looked.where(_WINS).select(*self._columns))[:1]
+                raise contradicts(self._run, insert, differ, self._staged.rows, *example)
             notes = kept_stored(differ)
             if new == self._staged.rows:
                 return Change((), self._stage.files, notes)

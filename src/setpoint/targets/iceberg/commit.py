@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from setpoint.errors import TransientError
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.receipt import ENVELOPE, Receipt, seal
 from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
@@ -21,6 +21,7 @@ from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.storage import Storage
 from setpoint.targets.iceberg.types import iceberg_type
 from setpoint.targets.refusals import unseen
+from setpoint.targets.storage import out_of_reach
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -116,11 +117,7 @@ def preparing(run: Run) -> Iterator[None]:
     except ValidationException as error:
         raise TableMoved(str(error)) from error
     except OSError as error:
-        raise TransientError(
-            "SP-T01",
-            f"The metadata of {run.label} could not be written: {root_cause(error)}",
-            next="Check the storage, then run again.",
-        ) from error
+        raise out_of_reach(f"the metadata of {run.label}", error) from error
 
 
 def send(run: Run, transaction: Transaction) -> None:
@@ -144,7 +141,33 @@ def send(run: Run, transaction: Transaction) -> None:
     except Exception as error:
         if _was_refused(error):
             raise TableMoved(str(error)) from error
-        raise unseen(run, root_cause(error)) from error
+        raise _told(run, error) from error
+
+
+def _told(run: Run, error: Exception) -> SetpointError:
+    """A refusal that is an answer, or an outcome that nobody saw."""
+    from pyiceberg.exceptions import (
+        AuthorizationExpiredError,
+        BadRequestError,
+        ForbiddenError,
+        UnauthorizedError,
+    )
+
+    answers = (AuthorizationExpiredError, BadRequestError, ForbiddenError, UnauthorizedError)
+    if isinstance(error, answers):
+        return PermanentError(
+            "SP-P01",
+            f"The catalog refused the commit of {run.label}: {root_cause(error)} "
+            f"({type(error).__name__}).",
+            next="Give this user the right to change the table, or correct what the catalog says, "
+            "then run again.",
+        )
+    if isinstance(error, OSError):
+        # The new metadata is written before the catalog points to it.
+        told = out_of_reach(f"the metadata of {run.label}", error)
+        if isinstance(told, PermanentError):
+            return told
+    return unseen(run, root_cause(error))
 
 
 def _was_refused(error: Exception) -> bool:

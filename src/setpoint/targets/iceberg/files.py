@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.targets.iceberg.partitions import Layout
 from setpoint.targets.iceberg.storage import Storage
-from setpoint.targets.storage import StoredFile
+from setpoint.targets.storage import StoredFile, footer_of
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -60,14 +60,12 @@ def staged_files(
     storage: Storage, folder: str, layout: Layout, known: Mapping[int, Any]
 ) -> tuple[StagedFile, ...]:
     """The Parquet files below a folder that hold rows."""
-    import pyarrow.parquet as parquet
-
     found = []
     for file in storage.files(folder):
         if file.path.rsplit("/", 1)[-1].startswith(("_", ".")):
             continue
         with storage.open(file.path) as handle:
-            footer = parquet.read_metadata(handle)
+            footer = footer_of(handle, file.path)
         if footer.num_rows:
             inner = file.path[len(folder) + 1 :]
             found.append(StagedFile(file, footer, layout.values(inner, known)))

@@ -12,7 +12,7 @@ from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.write import Merge, Overwrite, Replace
-from setpoint.spark.failures import explain
+from setpoint.spark.failures import explain, root_cause
 from setpoint.targets.iceberg import commit
 from setpoint.targets.iceberg.catalog import TableName
 from setpoint.targets.iceberg.changes import Change, Changes
@@ -51,7 +51,7 @@ class Publisher:
 
     def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
         """Commit on what was looked at; look again when another writer was faster."""
-        run = self._run
+        run, moved = self._run, ""
         for _ in range(_TURNS):
             version = self._look()
             refuse_if_fenced(run.pipeline, version, run.window, expected, staged)
@@ -60,11 +60,12 @@ class Publisher:
                 with commit.preparing(run):
                     transaction, receipt = self._prepared(version, receipt, staged, change)
                 commit.send(run, transaction)
-            except commit.TableMoved:
+            except commit.TableMoved as error:
+                moved = root_cause(error)
                 continue
             with after_commit(run):
                 return replace(self._confirmed(receipt, staged), notes=change.notes)
-        raise lost_races(run, _TURNS)
+        raise lost_races(run, _TURNS, moved)
 
     def _change(self, version: Version | None, staged: Staged | None) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""
@@ -147,7 +148,10 @@ class Publisher:
                     f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
                     f"{state.rows}.",
                     why="This must not happen; somebody may have written metadata by hand.",
-                    state="The old rows are in the snapshot before.",
-                    next="Please report this with the table's metadata.",
+                    state=f"The window holds {state.rows} rows; its old ones are in the snapshot "
+                    "before.",
+                    next="Please report this with the table's metadata. To go back: "
+                    f"CALL {self._name.catalog}.system.rollback_to_snapshot"
+                    f"('{'.'.join(self._name.identifier)}', <the snapshot before>)",
                 )
         return published

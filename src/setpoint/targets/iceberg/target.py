@@ -44,7 +44,7 @@ class IcebergTarget:
         self._name, self._settings = name, settings
         self._opened: Catalog | None = None
         self._shares_files = False
-        self._own: SparkSession | None = None
+        self._own: tuple[SparkSession, SparkSession] | None = None
         self._rewrites = count(1)
 
     @property
@@ -249,7 +249,7 @@ class IcebergTarget:
         from setpoint.spark.session import EXTENSIONS
         from setpoint.targets.iceberg.reader import reader
 
-        if self._own is None:
+        if self._own is None or self._own[0] is not session:
             if EXTENSIONS["iceberg"] not in (session.conf.get("spark.sql.extensions", "") or ""):
                 self._shares_files = True
                 raise TransientError(
@@ -257,8 +257,8 @@ class IcebergTarget:
                     f"The table {self._name} has files now that only the connector can rewrite.",
                     next="Run again; the new attempt starts with the connector.",
                 )
-            self._own = reader(session, self._settings, self._name)
-        return self._own
+            self._own = (session, reader(session, self._settings, self._name))
+        return self._own[1]
 
     def _draft(
         self,

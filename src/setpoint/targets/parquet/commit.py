@@ -17,9 +17,9 @@ from setpoint.model.run import Run
 from setpoint.spark.failures import root_cause
 from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, newest_name
 from setpoint.targets.parquet.metastore import Metastore, Partition
-from setpoint.targets.parquet.storage import UNREACHABLE, Files
+from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, units_digest
-from setpoint.targets.refusals import unseen
+from setpoint.targets.refusals import after_commit, unseen
 
 if TYPE_CHECKING:
     from setpoint.targets.parquet.content import Content
@@ -34,6 +34,7 @@ class Commit:
     ) -> None:
         self._metastore, self._files, self._view = metastore, files, view
         self._run, self.receipt = run, receipt
+        self._so_far = "The window holds its old rows."
         self._looked_at: Sequence[Unit] = ()
         if view is not None:
             self._looked_at = view.owned([run.window])[run.window]
@@ -123,7 +124,8 @@ class Commit:
         if view is not None:
             stays = [unit for unit in self._looked_at if unit not in replaced]
             entry = Entry(self._number, self._number, self.receipt)
-            self._absorb(entry, stays, units_digest(after.values()))
+            with after_commit(self._run):
+                self._absorb(entry, stays, units_digest(after.values()))
         return [*done, self._empty_place(root)]
 
     def _describe(
@@ -164,9 +166,12 @@ class Commit:
                     stage.fit.schema.json(), stage.partition_by, whole, stage.root
                 )
             )
+            self._so_far = "The table exists now, and the window has no rows in it."
         elif stage.fit.added.fields:
             # Readers see an empty column until the rows follow.
             self._guarded(lambda: metastore.add_columns(stage.fit.added.json()))
+            names = ", ".join(stage.fit.added.fieldNames())
+            self._so_far += f" Its new columns ({names}) are in the table already, and are empty."
         if not stage.partition_by:
             if view is not None:
                 place = contents[0].folder
@@ -202,7 +207,7 @@ class Commit:
                 "SP-P01",
                 f"The metastore refused the publish of {self._run.label}: {root_cause(error)}",
                 why="Its calls are carried out as a whole or not at all.",
-                state="The window holds its old rows.",
+                state=self._so_far,
                 next="Correct the cause, then run again; it is always safe.",
             ) from error
 
@@ -216,7 +221,7 @@ class Commit:
         places += [f"{view.info.root}/{RECEIPTS}"] if view else []
         for place in places:
             # They do no harm: the next publish tries again.
-            with suppress(*UNREACHABLE):
+            with suppress(SetpointError):
                 names = [file.path for file in self._files.listed(place)]
                 for name in newest_name(names)[2:]:
                     self._files.drop(f"{place}/{name}")

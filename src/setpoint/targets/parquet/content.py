@@ -32,6 +32,7 @@ from setpoint.targets.parquet.stage import (
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import Unit, View
 from setpoint.targets.refusals import contradicts, kept_stored, rows_differ
+from setpoint.targets.storage import footer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -186,7 +187,7 @@ def _refuse_contradictions(
     count = others.count()
     if write.conflicts == "keep" or not count:
         return kept_stored(count)
-    raise contradicts(run, write, count, staged.rows, sample(others)[0])
+    raise contradicts(run, write, count, staged.rows, *sample(others)[:1])
 
 
 def _with(rows: DataFrame, others: DataFrame, condition: str) -> DataFrame:
@@ -268,9 +269,8 @@ def count_rows(folder: str, names: Iterable[str]) -> int | None:
     """The rows in some files by their footers; None where that would need a job."""
     if "://" in folder:
         return None
-    import pyarrow.parquet as parquet
-
-    return sum(int(parquet.read_metadata(f"{folder}/{name}").num_rows) for name in names)
+    places = (f"{folder}/{name}" for name in names)
+    return sum(int(footer_of(place, place).num_rows) for place in places)
 
 
 def _in_units(

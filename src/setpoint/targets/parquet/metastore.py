@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from setpoint.errors import NOTHING_STARTED, PermanentError, RefusedError, TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, RefusedError, TransientError
 from setpoint.spark.contents import quoted
+from setpoint.spark.failures import jvm_ended
 from setpoint.spark.metastore import busy
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ _STATISTICS = re.compile(
 )
 _ABSENT = re.compile(r"NoSuchTable|NoSuchDatabase|NoSuchNamespace|_NOT_FOUND")
 _FACTORY = "hive.metastore.client.factory.class"
-_UNANSWERED = re.compile(r"TTransport|Socket|Connection (reset|refused|timed out)|Communications")
+_UNANSWERED = re.compile(
+    r"TTransport|Socket|Connection (reset|refused|timed out)|Communications"
+    r"|I/O error occurred while sending to the backend"
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Metastore:
                 "A Parquet table cannot be published through Spark Connect.",
                 why="Locations of partitions are moved in the driver's catalog, and a Connect "
                 "session has no way to it.",
-                state=NOTHING_STARTED,
+                state=UNTOUCHED,
                 next="Use a classic session: set [spark] master instead of remote.",
             )
         self.session = session
@@ -196,9 +200,15 @@ class Metastore:
             )
         )
 
+    def refresh(self, other: SparkSession) -> None:
+        """Let this session and another one forget what they know of the table's files."""
+        with self._reading():
+            for session in {id(item): item for item in (self.session, other)}.values():
+                session.catalog.refreshTable(self.name)
+
     def unanswered(self, error: Exception) -> bool:
         """Whether a failed call may yet be carried out: its answer is what was lost."""
-        return bool(_UNANSWERED.search(_with_causes(error)))
+        return jvm_ended(error) or bool(_UNANSWERED.search(_with_causes(error)))
 
     @property
     def _jvm(self) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import SetpointError
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
@@ -24,9 +24,9 @@ from setpoint.targets.parquet.content import Change
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
-from setpoint.targets.parquet.storage import UNREACHABLE, Files
+from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import FOLDER, View
-from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races
+from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,14 +117,13 @@ class Publisher:
                 commit = Commit(metastore, files, self._look(), run, receipt)
             commit.receipt_alone()
         with after_commit(run):
-            for one in {id(item): item for item in (self._session, metastore.session)}.values():
-                one.catalog.refreshTable(metastore.name)
+            metastore.refresh(self._session)
             now = self._look()
             published = self._confirmed(commit.receipt, now)
         live = [f"{unit.location}/" for unit in now.units] if now else []
         for place in done:
             if not any(location.startswith(f"{place}/") for location in live):
-                with suppress(*UNREACHABLE):
+                with suppress(SetpointError):
                     files.drop(place)
         commit.forget_old_manifests()
         return replace(published, notes=change.notes if change else ())
@@ -137,13 +136,7 @@ class Publisher:
             entry = latest(view.entries(units), run.pipeline.name).get(run.window.id)
             if entry is not None and entry.receipt.attempt == receipt.attempt:
                 return Published(entry.receipt, entry.commit, view.identity)
-        raise PermanentError(
-            "SP-P04",
-            f"The publish of {run.label} was acknowledged, but its receipt is not in the table.",
-            why="Somebody may have moved the table or its partition in the same moment.",
-            state="It is not known what the window holds.",
-            next="Look at the table's location, then run again; it is always safe.",
-        )
+        raise not_in_table(run, "the table's location")
 
     def _refuse_if_fenced(
         self, view: View | None, expected: SliceState, staged: Staged | None

@@ -28,7 +28,7 @@ from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.targets.parquet.schema import Fit
-from setpoint.targets.parquet.storage import UNREACHABLE, Files
+from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import RUNS
 
 if TYPE_CHECKING:
@@ -158,5 +158,5 @@ def spec_of(folders: str) -> dict[str, str]:
 
 def _forget(files: Files, folder: str) -> None:
     """Clear a refused stage away; what cannot be removed now is a matter for recover."""
-    with suppress(*UNREACHABLE):
+    with suppress(SetpointError):
         files.drop(folder)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JError
 
-from setpoint.errors import RefusedError, SetpointError, TransientError
-from setpoint.targets.storage import StoredFile
+from setpoint.errors import RefusedError, TransientError
+from setpoint.targets.storage import StoredFile, out_of_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,8 +25,7 @@ _LEASE_MS = 15 * 60_000
 # File systems on which only one of two creators of a file succeeds.
 _EXCLUSIVE = frozenset({"hdfs", "viewfs", "abfs", "abfss", "gs", "ofs", "file"})
 # What a file system that does not answer raises, on either side of the bridge to the JVM.
-SILENT = (OSError, Py4JError)
-UNREACHABLE = (*SILENT, SetpointError)
+_SILENT = (OSError, Py4JError)
 
 
 class Files(Protocol):
@@ -100,7 +100,7 @@ class LocalFiles:
                     return False
                 return True
 
-            _wait_for(taken, path)
+            _wait_for(taken, path, lambda: f"Who holds it: fuser {path}")
             try:
                 yield
             finally:
@@ -166,20 +166,32 @@ class HadoopFiles:
                 return False
             return True
 
-        _wait_for(taken, path)
+        _wait_for(taken, path, lambda: self._holder(fs, place, path))
         try:
             yield
         finally:
             # A lock that cannot be given back ends with its lease.
-            with suppress(*UNREACHABLE):
+            with suppress(*_SILENT):
                 if self.read(path) == owner:
                     fs.delete(place, False)
+
+    def _holder(self, fs: Any, place: Any, path: str) -> str:
+        """Whose lock it is, and when it ends by itself."""
+        try:
+            taken_at = int(fs.getFileStatus(place).getModificationTime())
+            since, until = (_hour(ms) for ms in (taken_at, taken_at + _LEASE_MS))
+            return (
+                f"Attempt {self.read(path)} holds it since {since}. If its process has died, the "
+                f"lock ends by itself at {until}"
+            )
+        except _SILENT:
+            return "Who holds it could not be read"
 
     def _end_if_old(self, fs: Any, place: Any, path: str, owner: str) -> None:
         # The file system's own clock, so that no two machines have to agree on the time.
         probe_place = f"{path}-{owner}"
         # As long as its age cannot be told, the lock is somebody's.
-        with suppress(*UNREACHABLE):
+        with suppress(*_SILENT):
             taken_at = int(fs.getFileStatus(place).getModificationTime())
             probe = self._at(probe_place)[1]
             self._put(fs.create(probe, True), owner)
@@ -204,12 +216,61 @@ class HadoopFiles:
         return self._session._jvm
 
 
+class Gone(TransientError):
+    """A file that was there a moment ago is not."""
+
+
+class ToldFiles:
+    """A storage whose failures are told in our words, on whichever side of the JVM they arise."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def listed(self, folder: str) -> list[StoredFile]:
+        with _told(folder):
+            return self._files.listed(folder)
+
+    def read(self, path: str) -> str:
+        with _told(path):
+            return self._files.read(path)
+
+    def write(self, path: str, text: str) -> None:
+        with _told(path):
+            self._files.write(path, text)
+
+    def drop(self, path: str) -> None:
+        with _told(path):
+            self._files.drop(path)
+
+    @contextmanager
+    def locked(self, path: str, owner: str) -> Iterator[None]:
+        with ExitStack() as held:
+            with _told(path):  # taking the lock, and not what is done under it
+                held.enter_context(self._files.locked(path, owner))
+            yield
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except _SILENT as error:
+        told = out_of_reach(path, error)
+        if isinstance(error, FileNotFoundError) or "FileNotFoundException" in str(error):
+            told = Gone(told.code, told.what, why=told.why, state=told.state, next=told.next)
+        raise told from error
+
+
 def files_at(location: str, session: Callable[[], SparkSession]) -> Files:
     """The storage of a location."""
-    return HadoopFiles(session()) if "://" in location else LocalFiles()
+    return ToldFiles(HadoopFiles(session()) if "://" in location else LocalFiles())
 
 
-def _wait_for(taken: Callable[[], bool], path: str) -> None:
+def _hour(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%H:%M} UTC"
+
+
+def _wait_for(taken: Callable[[], bool], path: str, holder: Callable[[], str]) -> None:
     waited, pause = 0.0, Event()
     while not taken():
         if waited >= _PATIENCE:
@@ -217,7 +278,7 @@ def _wait_for(taken: Callable[[], bool], path: str) -> None:
                 "SP-P03",
                 f"The lock {path} was held by others for {_PATIENCE:.0f} seconds.",
                 why="A metastore has no compare-and-set: publishes of one table take turns.",
-                next="Run again when the others have ended.",
+                next=f"Run again when the others have ended. {holder()}",
             )
         pause.wait(_PAUSE)
         waited += _PAUSE

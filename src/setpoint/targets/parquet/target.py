@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from setpoint.errors import (
     NOTHING_STARTED,
     RefusedError,
-    TransientError,
     UsageError,
 )
 from setpoint.model import tombstones
@@ -27,7 +26,7 @@ from setpoint.model.write import Overwrite, Replace
 from setpoint.targets import leftovers
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
-from setpoint.targets.parquet.storage import SILENT, Files, files_at
+from setpoint.targets.parquet.storage import Files, files_at
 from setpoint.targets.parquet.view import RUNS, Unit, View, table_id
 from setpoint.targets.refusals import holds_live_rows
 
@@ -203,9 +202,9 @@ class ParquetTarget:
         place = f"{root}/{location}"
         if view and any(f"{unit.location}/".startswith(f"{place}/") for unit in view.units):
             raise holds_live_rows(location, self.uri)
-        self._drop(root, place)
+        self._files(root).drop(place)
         if tombstones.folder_of(location) not in (view.tombstones() if view else ()):
-            self._drop(root, f"{root}/{tombstones.folder_of(location)}")
+            self._files(root).drop(f"{root}/{tombstones.folder_of(location)}")
 
     def tidy_stage(self, staged: Staged) -> None:
         """Remove the batch, and contents that were computed in vain."""
@@ -219,7 +218,7 @@ class ParquetTarget:
         for name in sorted({file.path.split("/")[0] for file in files.listed(place)}):
             folder = f"{place}/{name}"
             if not any(f"{location}/".startswith(f"{folder}/") for location in live):
-                self._drop(root, folder)
+                self._files(root).drop(folder)
 
     def leftovers(self) -> Sequence[Leftover]:
         view = self._view()
@@ -259,14 +258,6 @@ class ParquetTarget:
     def _root(self, view: View | None) -> str:
         return view.info.root if view else self._metastore().default_location()
 
-    def _drop(self, root: str, place: str) -> None:
-        try:
-            self._files(root).drop(place)
-        except SILENT as error:
-            raise TransientError(
-                "SP-T01", f"{place} could not be removed: {error}", next="See: setpoint recover"
-            ) from error
-
     def _partition_columns(self, view: View | None) -> tuple[str, ...]:
         return view.info.partition_columns if view else self._spec.partition_by
 
@@ -300,7 +291,7 @@ def _parts(name: str) -> tuple[str, str]:
         parts = parts[1:]
     if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
         raise UsageError(
-            "SP-T02",
+            "SP-D01",
             f"{name!r:.120} is not the name of a table in a metastore.",
             why="A metastore takes letters, digits and '_' in the names of databases and tables.",
             state=NOTHING_STARTED,

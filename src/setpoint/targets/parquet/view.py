@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-from setpoint.errors import TransientError
 from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -23,7 +22,7 @@ from setpoint.model.window import Window
 from setpoint.model.write import KEYED, Replace
 from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
 from setpoint.targets.parquet.metastore import Spec, TableInfo
-from setpoint.targets.parquet.storage import SILENT, Files
+from setpoint.targets.parquet.storage import Files, Gone
 from setpoint.targets.refusals import no_slice_column
 
 FOLDER = "_setpoint"
@@ -118,15 +117,8 @@ class View:
     def _look(self, folder: str) -> Held:
         try:
             return hold(self._files, folder)
-        except FileNotFoundError:
+        except Gone:
             return hold(self._files, folder)  # replaced while we looked: its successor is there
-        except SILENT as error:
-            raise TransientError(
-                "SP-T01",
-                f"The rows of {self._pipeline.target.label} could not be looked at: {error}",
-                why="What a window holds is told by the manifest beside its rows.",
-                next="Check the path and who may read it, then run again.",
-            ) from error
 
     @cached_property
     def rule(self) -> SliceRule | None:
