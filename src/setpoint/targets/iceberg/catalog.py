@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, TransientError, UsageError
 from setpoint.model.fingerprint import digest
+from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -101,6 +102,8 @@ class CatalogSettings:
                 "without a JVM; use jdbc, rest, hive or glue",
             )
         if "uri" in given and kind == "jdbc":
+            if is_ambiguous(given["uri"]):
+                raise _invalid(name, f"uri cannot be understood. {PERCENT_ENCODE}")
             given["uri"] = _absolute_uri(given["uri"], root)
         if "warehouse" in given:
             given["warehouse"] = _absolute(given["warehouse"], root, local=kind != "rest")
@@ -234,11 +237,11 @@ def _absolute_uri(uri: str, root: Path) -> str:
 def _alchemy_uri(uri: str, given: Mapping[str, str]) -> str:
     """A database as SQLAlchemy names it, from either spelling."""
     if not uri.startswith("jdbc:"):
-        scheme, separator, rest = uri.partition("://")
+        scheme, separator, rest = several_hosts(uri).partition("://")
         return f"postgresql+psycopg://{rest}" if scheme == "postgresql" and separator else uri
     from sqlalchemy.engine import URL
 
-    parts = urlsplit(uri.removeprefix("jdbc:"))
+    parts = urlsplit(several_hosts(uri.removeprefix("jdbc:")))
     driver = {"postgresql": "postgresql+psycopg"}.get(parts.scheme, parts.scheme)
     return URL.create(
         driver,
@@ -247,6 +250,7 @@ def _alchemy_uri(uri: str, given: Mapping[str, str]) -> str:
         parts.hostname,
         parts.port,
         parts.path.lstrip("/"),
+        query=parse_qs(parts.query) if "host=" in parts.query else {},
     ).render_as_string(hide_password=False)
 
 
