@@ -123,7 +123,9 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> None:
             there.refuse_unless("USAGE, CREATE")
             return
         try:
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {OURS}; {_TABLES}")
+            # To make it again needs a right that the owner of a schema may well lack.
+            make = f"CREATE SCHEMA IF NOT EXISTS {OURS}; " if there.owner is None else ""
+            connection.execute(f"{make}{_TABLES}")
             return
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject):
             continue  # IF NOT EXISTS looks before it makes: another session was in between
