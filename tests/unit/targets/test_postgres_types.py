@@ -64,7 +64,7 @@ def test_a_stage_compares_texts_as_the_column_does() -> None:
     schema = T.StructType([T.StructField("id", T.StringType()), T.StructField("seq", T.LongType())])
     found = fit(schema, table, needed={}, evolve="refuse", label="job")
     assert found.fields[0].staged == f'"id" text COLLATE {ANY_CASE}'
-    with pytest.raises(RefusedError, match=r"SP-D10.*delete_when.*id \(text\)"):
+    with pytest.raises(RefusedError, match=r"SP-D10.*delete_when.*id \(text public.any_case\)"):
         refuse_keys_without_text(found, Merge(key="id", sequence_by="seq", delete_when="x"), "job")
 
 

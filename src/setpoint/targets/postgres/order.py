@@ -88,7 +88,11 @@ def refuse_keys_without_text(fit: Fit, write: WritePattern, label: str) -> None:
     asked = "delete_when" if removes else 'null_keys="allow"' if write.null_keys == "allow" else ""
     unfit = [name for name in write.keys if not fit.field(name).mapped.normal]
     if asked and unfit:
-        kinds = ", ".join(f"{name} ({fit.field(name).mapped.cast})" for name in unfit)
+        fields = [fit.field(name) for name in unfit]
+        kinds = ", ".join(
+            f"{item.name} ({' '.join(filter(None, (item.mapped.cast, item.collation)))})"
+            for item in fields
+        )
         raise RefusedError(
             "SP-D10",
             f"{label}: {asked} cannot be kept with the key column {kinds}.",
