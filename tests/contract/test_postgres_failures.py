@@ -149,18 +149,20 @@ def test_a_task_that_fails_is_told_by_what_the_server_said(warehouse: Any) -> No
         assert "s3cret" not in str(found)
 
 
-def test_a_time_limit_of_the_role_does_not_end_a_task(warehouse: Any) -> None:
-    """Long loads are what tasks are for, as they are for the driver."""
+def test_a_time_limit_of_the_role_ends_neither_a_task_nor_a_publish(warehouse: Any) -> None:
+    """Long loads are what they are for."""
     name = warehouse.all("SELECT current_database()")[0][0]
-    warehouse.all("CREATE TABLE numbers (n int)")
     warehouse.all(
+        "CREATE TABLE numbers (n int); CREATE TABLE out (id int, d date); "
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$BEGIN PERFORM pg_sleep(0.05); RETURN new; END$$; CREATE TRIGGER slow BEFORE INSERT "
-        "ON numbers FOR EACH ROW EXECUTE FUNCTION slow()"
+        "$$BEGIN PERFORM pg_sleep(0.6); RETURN new; END$$; CREATE TRIGGER slow BEFORE INSERT "
+        "ON numbers FOR EACH ROW EXECUTE FUNCTION slow(); CREATE TRIGGER slow BEFORE INSERT "
+        "ON out FOR EACH ROW EXECUTE FUNCTION slow()"
     )
-    warehouse.all(f"ALTER DATABASE {name} SET statement_timeout = '20ms'")
+    warehouse.all(f"ALTER DATABASE {name} SET statement_timeout = '500ms'")
     with pytest.raises(AssertionError, match="it did not fail"):
         task_failure(warehouse.url, "COPY numbers (n) FROM STDIN", "1\n")
+    assert warehouse.job(time="d").run(ROWS, COLUMNS) == "published"
 
 
 def test_a_stage_that_somebody_dropped_is_staged_afresh(warehouse: Any) -> None:

@@ -60,8 +60,7 @@ def test_a_row_that_no_longer_satisfies_its_condition_is_refused(warehouse: Any)
     assert warehouse.rows() == []
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("index", ["PRIMARY KEY", ""])
+@pytest.mark.parametrize(("index", "reverse"), [("PRIMARY KEY", True), ("", False)])
 @pytest.mark.parametrize(
     ("column", "kind", "spellings"),
     [

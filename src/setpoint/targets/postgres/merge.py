@@ -67,13 +67,20 @@ class KeyedWrite:
         if alone or self._table.triggers or not self.has_unique:
             keep_writers_out(self._connection, self._name)
 
+    def adopt_removals(self) -> None:
+        """A restored dump gives the table another id; its removals are still its own."""
+        self._connection.execute(
+            f"WITH d AS (DELETE FROM {TOMBSTONES} WHERE target = $1 AND table_id <> $2 RETURNING *)"
+            f' INSERT INTO {TOMBSTONES} (table_id, target, key, sequence, pipeline, "window") '
+            'SELECT $2, target, key, sequence, pipeline, "window" FROM d ON CONFLICT DO NOTHING',
+            [str(self._name), self._table.oid],
+        )
+
     def merge(self) -> int:
         """Bring each key to its latest row; how many rows more the table has now."""
         write, table = self._write, self._name.sql
         assert isinstance(write, Merge)
         removes = self._stage.removes
-        if removes:
-            self._adopt_removals()
         if not self._run.window.grain.is_incremental and (removes or self._staged.corrects):
             self._forget_removals()
         deleted = f"b.{quote(DELETED)}" if removes else ""
@@ -163,15 +170,6 @@ class KeyedWrite:
     @property
     def _theirs(self) -> str:
         return of_table("d", str(self._table.oid), literal(str(self._name)))
-
-    def _adopt_removals(self) -> None:
-        """A restored dump gives the table another id; its removals are still its own."""
-        self._connection.execute(
-            f"WITH d AS (DELETE FROM {TOMBSTONES} WHERE target = $1 AND table_id <> $2 RETURNING *)"
-            f' INSERT INTO {TOMBSTONES} (table_id, target, key, sequence, pipeline, "window") '
-            'SELECT $2, target, key, sequence, pipeline, "window" FROM d ON CONFLICT DO NOTHING',
-            [str(self._name), self._table.oid],
-        )
 
     def _forget_removals(self) -> None:
         """A window that is published again says anew which keys are removed."""

@@ -163,6 +163,8 @@ class Publishing:
         self._refuse_lost_rows(int(there[0]) if there else 0, connection, stage)
         seen, rows = look(connection, self.name)
         left = receipts.rows_left(connection, table.oid, self.name, self.run.pipeline.name)
+        if left is None:
+            work.adopt_removals()  # once for a table: it scans all removals of the database
         notes: tuple[str, ...] = ()
         if isinstance(write, InsertNew):
             more, kept = work.insert_new()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from setpoint.errors import UNCHANGED, PermanentError
 from setpoint.model.receipt import Receipt, seal, unseal
 from setpoint.targets.postgres.names import OURS, TableName, quote
+from setpoint.targets.postgres.server import SETTINGS
 
 if TYPE_CHECKING:
     import psycopg
@@ -54,6 +55,8 @@ CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
 ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS "every" text NOT NULL DEFAULT '';
 ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS columns int[];
 ALTER TABLE {TOMBSTONES} ADD COLUMN IF NOT EXISTS target text NOT NULL DEFAULT '';
+CREATE INDEX IF NOT EXISTS tombstones_of_window
+    ON {TOMBSTONES} (table_id, pipeline, "window");
 """
 
 
@@ -125,7 +128,8 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> None:
         try:
             # To make it again needs a right that the owner of a schema may well lack.
             make = f"CREATE SCHEMA IF NOT EXISTS {OURS}; " if there.owner is None else ""
-            connection.execute(f"{make}{_TABLES}")
+            with connection.transaction():
+                connection.execute(f"{SETTINGS}; {make}{_TABLES}")
             return
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject):
             continue  # IF NOT EXISTS looks before it makes: another session was in between

@@ -192,6 +192,7 @@ def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: s
     columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
     with server.open(f"making the stage of {run.label}") as connection:
         ensure_schema(connection)
+    with server.session(f"making the stage of {run.label}") as connection:
         now = connection.execute("SELECT (extract(epoch FROM now()) * 1000)::int8").fetchone()
         about = {
             "pipeline": run.pipeline.name,
