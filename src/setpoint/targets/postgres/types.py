@@ -40,8 +40,9 @@ _INTEGERS = ("smallint", "integer", "bigint")
 # Types whose values have one text each, under the settings of our sessions.
 _BY_TEXT = (
     *_INTEGERS,
-    *("boolean", "text", "character varying", "character", "uuid", "bytea", "date", "inet"),
+    *("boolean", "text", "character varying", "character", "uuid", "bytea", "date"),
     *("timestamp with time zone", "timestamp without time zone", "time without time zone"),
+    *("inet", "cidr", "macaddr", "macaddr8"),
 )
 _NESTED = (T.StructType, T.MapType, T.VariantType, T.ArrayType)
 JSON = ("json", "jsonb")
@@ -105,7 +106,8 @@ def _is_nested(kind: T.DataType) -> bool:
 def _array(element: T.DataType, item: str, stored: StoredColumn | None) -> Mapped | None:
     plain = "text[]" if isinstance(element, T.DecimalType) else f"{item}[]"
     if stored is None or stored.declared == f"{item}[]":
-        return Mapped(f"{item}[]", f"{item}[]", plain)
+        by_text = item in _BY_TEXT and not (stored and stored.collation)
+        return Mapped(f"{item}[]", f"{item}[]", plain, normal="{}" if by_text else "")
     wider = ("numeric",) if isinstance(element, T.DecimalType) else _WIDER.get(item, (item,))
     taken = [f"{name}[]" for name in wider]
     taken += ["character varying[]"] if item == "text" else []
