@@ -120,9 +120,10 @@ def _of_the_server(code: str, said: str, doing: str, user: str, state: str) -> S
         return PermanentError(
             "SP-T03",
             what,
-            why=f"The user {user} lacks a right.",
+            why=f"The user {user} lacks a right." if user else "The user lacks a right.",
             state=state,
-            next=f'Have it granted: GRANT {rights} {thing} TO "{user}"',
+            next=f"Have it granted: GRANT {rights} {thing} TO "
+            + (f'"{user}"' if user else "<user>"),
         )
     kind_of = TransientError if code.startswith(_PASSING) else PermanentError
     return kind_of(
