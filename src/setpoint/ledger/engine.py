@@ -28,6 +28,7 @@ from sqlalchemy.schema import CreateSchema
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.ledger.failure import BEFORE_PUBLISH, foreign_database, newer_schema, unusable
 from setpoint.ledger.tables import SCHEMA_VERSION, LedgerTables
+from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
 
 SQLITE_BUSY_SECONDS = 30
 POSTGRES_CONNECT_SECONDS = 10
@@ -157,8 +158,10 @@ class Database:
 
 
 def _parse(url: str) -> URL:
+    if is_ambiguous(url):
+        raise _bad_url("The ledger's URL cannot be understood.", f" {PERCENT_ENCODE}.")
     try:
-        parsed = make_url(url)
+        parsed = make_url(several_hosts(url))
     except (ArgumentError, ValueError):
         raise _bad_url("The ledger's URL cannot be understood.") from None
     driver = _DRIVERS.get(parsed.drivername)
@@ -171,19 +174,20 @@ def _parse(url: str) -> URL:
     return parsed.set(drivername=driver, database=str(Path(str(parsed.database)).absolute()))
 
 
-def _bad_url(what: str) -> UsageError:
+def _bad_url(what: str, hint: str = "") -> UsageError:
     return UsageError(
         "SP-C03",
         what,
         why="setpoint keeps its ledger in a SQLite file or in PostgreSQL.",
         state=NOTHING_STARTED,
-        next="Write sqlite:///path/to/ledger.db or postgresql://user@host/database.",
+        next=f"Write sqlite:///path/to/ledger.db or postgresql://user@host/database.{hint}",
     )
 
 
 def _without_secrets(url: URL) -> str:
     host = url.host or url.query.get("host") or "localhost"
-    return f"postgresql://{host}/{url.database or ''}"
+    hosts = host if isinstance(host, str) else ",".join(host)
+    return f"postgresql://{hosts}/{url.database or ''}"
 
 
 def _sqlite_engine(url: URL) -> Engine:

@@ -116,8 +116,12 @@ LIMITS: Mapping[TableKind, tuple[str, ...]] = {
         "Foreign changes are seen by the transaction that wrote a row. For Merge and InsertNew, a "
         "foreign DELETE with as many foreign INSERTs is missed if a later publish updated these "
         "rows.",
-        "A restored dump, an ALTER TABLE that rewrites the rows or a replica makes every window "
-        "count as touched; it then runs again.",
+        "An ALTER TABLE that rewrites the rows makes every window count as touched. After a "
+        "restored dump, or on a replica, each counts as never published. It then runs again.",
+        "Tables that a foreign key refers to with ON DELETE CASCADE, SET NULL or SET DEFAULT take "
+        "Merge and InsertNew only. A trigger that leaves rows out is refused.",
+        "Keys that are equal in more than one text, such as citext or interval, cannot be removed "
+        "by delete_when, nor be null.",
         "A publish waits for other writers of the same rows; without a unique index on its key, or "
         "with delete_when, a merge keeps all writers of the table waiting.",
     ),

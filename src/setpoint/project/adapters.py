@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from setpoint.errors import DefinitionError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import TargetPort
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
@@ -111,4 +113,10 @@ def place_of(table: Table, config: Config) -> str:
     if isinstance(table, Delta) and table.path is not None:
         place = located(table.path, config.root)
         return place if "://" in place else os.path.normpath(place)
+    if isinstance(table, Postgres):
+        from setpoint.targets.postgres.names import parse_name
+
+        # A name that cannot be read is refused when its pipeline is used, not with all others.
+        with suppress(DefinitionError):
+            return f"postgres:{table.connection}/{parse_name(table.table)}"
     return f"{table.kind}:{table.label}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from setpoint.errors import (
     NOTHING_STARTED,
@@ -21,6 +21,7 @@ from setpoint.errors import (
     words_of,
 )
 from setpoint.model.fingerprint import digest
+from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
 from setpoint.targets.storage import reaching
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class CatalogSettings:
         if kind == "jdbc" and not given.get("uri"):
             raise _invalid(name, "a jdbc catalog needs uri")
         if "uri" in given and kind == "jdbc":
+            if is_ambiguous(given["uri"]):
+                raise _invalid(name, f"uri cannot be understood. {PERCENT_ENCODE}")
             given["uri"] = _absolute_uri(given["uri"], root)
         if "warehouse" in given:
             given["warehouse"] = _absolute(given["warehouse"], root, local=kind != "rest")
@@ -261,11 +264,11 @@ def _absolute_uri(uri: str, root: Path) -> str:
 def _alchemy_uri(uri: str, given: Mapping[str, str]) -> str:
     """A database as SQLAlchemy names it, from either spelling."""
     if not uri.startswith("jdbc:"):
-        scheme, separator, rest = uri.partition("://")
+        scheme, separator, rest = several_hosts(uri).partition("://")
         return f"postgresql+psycopg://{rest}" if scheme == "postgresql" and separator else uri
     from sqlalchemy.engine import URL
 
-    parts = urlsplit(uri.removeprefix("jdbc:"))
+    parts = urlsplit(several_hosts(uri.removeprefix("jdbc:")))
     driver = {"postgresql": "postgresql+psycopg"}.get(parts.scheme, parts.scheme)
     return URL.create(
         driver,
@@ -274,6 +277,7 @@ def _alchemy_uri(uri: str, given: Mapping[str, str]) -> str:
         parts.hostname,
         parts.port,
         parts.path.lstrip("/"),
+        query=parse_qs(parts.query) if "host=" in parts.query else {},
     ).render_as_string(hide_password=False)
 
 

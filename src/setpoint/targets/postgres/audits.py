@@ -9,6 +9,7 @@ from setpoint.model.audit import Audit, AuditResult, Unique
 from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 from setpoint.spark.audits import SAMPLE_ROWS, set_level, shown
+from setpoint.targets.postgres.failures import without_secrets
 from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.readback import read_back
 from setpoint.targets.postgres.server import Server
@@ -24,7 +25,9 @@ def evaluate(
     """The verdicts, in the order of the audits."""
     others = [audit for audit in audits if not isinstance(audit, Unique)]
     rows = staged.rows - staged.deletes
-    answered = set_level(others, read_back(session, server, staged), rows=rows) if others else []
+    with without_secrets(server):
+        frame = read_back(session, server, staged) if others else None
+        answered = set_level(others, frame, rows=rows) if frame is not None else []
     answers = iter(answered)
     return [
         _unique(server, staged, run, audit) if isinstance(audit, Unique) else next(answers)
@@ -41,7 +44,7 @@ def _unique(server: Server, staged: Staged, run: Run, audit: Unique) -> AuditRes
     columns = ", ".join(_compared(stage, name) for name in audit.columns)
     groups = f"SELECT {columns}, count(*) AS rows FROM {stage.kept} GROUP BY {columns}"
     with server.session(f"auditing {run.label}") as connection:
-        connection.execute("SET work_mem = '256MB'")
+        connection.execute("SET LOCAL work_mem = '256MB'")
         found = connection.execute(
             f"SELECT coalesce(sum(rows - 1), 0)::int8 FROM ({groups} HAVING count(*) > 1) g"
         ).fetchone()

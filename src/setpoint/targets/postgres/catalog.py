@@ -22,28 +22,61 @@ _SLICE_KINDS = {
 }
 
 _TABLE = """
-SELECT c.oid::int8, c.relkind::text, row_security_active(c.oid), c.relhasrules
+SELECT c.oid::int8, c.relkind::text, row_security_active(c.oid),
+       EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relname = $2
 """
 _SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
-# A domain is judged by the type below it; its own constraints speak when rows arrive.
+# A domain is judged by the type below all its domains; its own constraints speak when rows arrive.
 _COLUMNS = """
+WITH RECURSIVE below AS (
+    SELECT a.attnum, a.atttypid AS type, a.atttypmod AS modifier, false AS required
+    FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = $1::int8::oid AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT b.attnum, t.typbasetype, t.typtypmod, b.required OR t.typnotnull
+    FROM below b JOIN pg_catalog.pg_type t ON t.oid = b.type
+    WHERE t.typtype = 'd'
+)
 SELECT a.attname::text,
        pg_catalog.format_type(a.atttypid, a.atttypmod),
-       pg_catalog.format_type(b.oid, NULL),
-       CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
-       b.typcategory::text,
-       a.attnotnull OR t.typnotnull,
+       pg_catalog.format_type(t.oid, NULL),
+       b.modifier,
+       t.typcategory::text,
+       a.attnotnull OR b.required,
        a.attidentity::text,
        a.attgenerated::text,
-       a.atthasdef
+       a.atthasdef,
+       a.attnum::int4,
+       CASE WHEN NOT co.collisdeterministic THEN format('%I.%I', cn.nspname, co.collname)
+            ELSE '' END
 FROM pg_catalog.pg_attribute a
-JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
-JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
-WHERE a.attrelid = $1::int8::oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN below b ON b.attnum = a.attnum
+JOIN pg_catalog.pg_type t ON t.oid = b.type AND t.typtype <> 'd'
+LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation
+LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace
+WHERE a.attrelid = $1::int8::oid
 ORDER BY a.attnum
 """
+# Of the table and its partitions: the events with a BEFORE ROW trigger, and the foreign keys that
+# make a DELETE change other rows.
+_GUARDS = """
+WITH RECURSIVE tree AS (
+    SELECT $1::int8::oid AS oid
+    UNION
+    SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON tree.oid = i.inhparent
+)
+SELECT (SELECT coalesce(bit_or(t.tgtype::int4), 0) FROM pg_catalog.pg_trigger t
+        WHERE t.tgrelid IN (SELECT oid FROM tree) AND t.tgtype & 3 = 3
+          AND NOT t.tgisinternal AND t.tgenabled <> 'D'),
+       (SELECT coalesce(array_agg(DISTINCT format('%s of %s', f.conname, f.conrelid::regclass)),
+                        '{}')
+        FROM pg_catalog.pg_constraint f
+        WHERE f.confrelid IN (SELECT oid FROM tree) AND f.contype = 'f' AND f.conparentid = 0
+          AND f.confdeltype IN ('c', 'n', 'd'))
+"""
+_EVENTS = {4: "INSERT", 8: "DELETE", 16: "UPDATE"}
 _UNIQUES = """
 SELECT array_agg(a.attname::text ORDER BY a.attname::text),
        coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
@@ -58,7 +91,11 @@ GROUP BY i.indexrelid, i.*
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """A column of an existing table."""
+    """A column of an existing table.
+
+    `number` tells a column from another one that had its name before; `collation` is named if
+    texts that differ can be equal in it.
+    """
 
     name: str
     declared: str
@@ -69,6 +106,8 @@ class StoredColumn:
     identity: str
     generated: str
     has_default: bool
+    number: int = 0
+    collation: str = ""
 
     @property
     def fills_itself(self) -> bool:
@@ -97,11 +136,17 @@ class StoredColumn:
 
 @dataclass(frozen=True)
 class StoredTable:
-    """An existing table that rows can be published to."""
+    """An existing table that rows can be published to.
+
+    `triggers` are the events on which a trigger may leave a row out or change it, `cascades`
+    the foreign keys by which a DELETE here changes rows elsewhere.
+    """
 
     oid: int
     columns: tuple[StoredColumn, ...]
     uniques: tuple[tuple[frozenset[str], bool], ...]
+    triggers: frozenset[str] = frozenset()
+    cascades: tuple[str, ...] = ()
 
     def column(self, name: str) -> StoredColumn | None:
         return next((column for column in self.columns if column.name == name), None)
@@ -142,7 +187,9 @@ def describe(connection: psycopg.Connection[Any], name: TableName) -> StoredTabl
         (frozenset(names), bool(no_distinct))
         for names, no_distinct in connection.execute(_UNIQUES, [oid]).fetchall()
     )
-    return StoredTable(oid, columns, uniques)
+    bits, cascades = connection.execute(_GUARDS, [oid]).fetchone() or (0, [])
+    events = frozenset(event for bit, event in _EVENTS.items() if bits & bit)
+    return StoredTable(oid, columns, uniques, events, tuple(cascades))
 
 
 def _refuse_missing_schema(connection: psycopg.Connection[Any], name: TableName) -> None:

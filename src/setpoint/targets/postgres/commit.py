@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, SetpointError, TransientError
+from setpoint.errors import UNCHANGED, SetpointError, TransientError, UnknownCommitError
 from setpoint.model.run import Run
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.refusals import unseen
@@ -38,9 +38,11 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: i
         settle(server, run, xid, server.said(error))
         return False
     if status != "COMMIT":
-        raise PermanentError(
+        raise TransientError(
             "SP-P01",
             f"PostgreSQL answered the commit of {run.label} with {status}.",
+            why="The transaction had failed before, so nothing of it was kept.",
+            state=UNCHANGED,
             next="Run again; it is always safe.",
         )
     return True
@@ -69,10 +71,24 @@ def settle(server: Server, run: Run, xid: int, said: str) -> None:
                 "SP-T01",
                 f"The connection was lost during the commit of {run.label}: {said}",
                 why="The server says that the transaction was rolled back.",
+                state=UNCHANGED,
                 next="Run again; it is always safe.",
             )
         case _:
             raise unseen(run, said)
+
+
+def unread(run: Run, xid: int, said: str) -> UnknownCommitError:
+    """The commit is known to have landed; what it left could not be read back."""
+    return UnknownCommitError(
+        "SP-P02",
+        f"{run.label} is committed (PostgreSQL says so for transaction {xid}), but its receipt "
+        f"could not be read back: {said}",
+        why="The run is recorded by the receipt that the table's database holds.",
+        state="The window holds the new rows.",
+        next="Run the same window again; it is always safe. To settle the record only: "
+        "setpoint recover",
+    )
 
 
 def drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> None:

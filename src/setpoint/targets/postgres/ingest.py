@@ -20,7 +20,9 @@ INGESTED = (
 Batches = Iterable[Any]
 
 
-def ingesting(url: str, copy: str, masks: int, keys: int) -> Callable[[Batches], Batches]:
+def ingesting(
+    url: str, settings: str, copy: str, masks: int, keys: int
+) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: stores a task's rows in one transaction and reports it.
 
     A batch has the rows as lines for COPY, their hashes, the masks of the conditions that hold
@@ -46,10 +48,7 @@ def ingesting(url: str, copy: str, masks: int, keys: int) -> Callable[[Batches],
         counts = np.zeros((masks, 64), np.int64)
         rows = low = high = 0
         with psycopg.connect(url, autocommit=False) as connection:
-            connection.execute("SET synchronous_commit = off")
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET DateStyle = 'ISO, YMD'")
-            connection.execute("SET client_encoding = 'UTF8'")
+            connection.execute("SET LOCAL synchronous_commit = off; " + settings)
             found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
             xid = found[0] if found else ""
             with connection.cursor().copy(copy) as target:
@@ -125,7 +124,8 @@ def reading(url: str, schema: Any, query_of: Callable[[int], str]) -> Callable[[
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with postgres.connect(url) as connection, connection.cursor() as cursor:
-                    cursor.execute("SET TimeZone = 'UTC'")
+                    cursor.execute("SET LOCAL TimeZone = 'UTC'")
+                    cursor.execute("SET LOCAL statement_timeout = 0")
                     cursor.execute(query_of(number))
                     for found in cursor.fetch_record_batch():
                         table = pa.Table.from_batches([found])

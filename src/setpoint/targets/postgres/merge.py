@@ -10,8 +10,9 @@ from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.batch import DELETED
 from setpoint.targets.postgres.batch import typed_rows
 from setpoint.targets.postgres.catalog import StoredTable
-from setpoint.targets.postgres.names import TableName, quote
+from setpoint.targets.postgres.names import TableName, literal, quote
 from setpoint.targets.postgres.order import (
+    event_text,
     in_bytes,
     key_text,
     later,
@@ -20,7 +21,8 @@ from setpoint.targets.postgres.order import (
     sequence,
     wins,
 )
-from setpoint.targets.postgres.receipts import TOMBSTONES
+from setpoint.targets.postgres.receipts import TOMBSTONES, of_table
+from setpoint.targets.postgres.triggers import counted, keep_writers_out
 from setpoint.targets.refusals import contradicts
 
 if TYPE_CHECKING:
@@ -39,14 +41,17 @@ class KeyedWrite:
         table: StoredTable,
         staged: Staged,
         write: Merge | InsertNew,
+        run: Run,
+        xid: int,
     ) -> None:
         stage: PostgresStage = staged.handle
-        self._connection, self._staged = connection, staged
+        self._connection, self._staged, self._run, self._xid = connection, staged, run, xid
         self._name, self._table, self._stage, self._write = name, table, stage, write
         self._nulls = write.null_keys == "allow"
         self._columns = ", ".join(item.quoted for item in stage.fit.fields)
         self._batch = f"WITH b AS ({typed_rows(stage)})"
-        self._same = same_key(write.keys, "t", "b", nulls=self._nulls)
+        self._same = same_key(stage.fit, write.keys, "t", "b", nulls=self._nulls)
+        self._absent = f"NOT EXISTS (SELECT FROM {name.sql} t WHERE {self._same})"
 
     @property
     def has_unique(self) -> bool:
@@ -58,16 +63,26 @@ class KeyedWrite:
         write = self._write
         complete = isinstance(write, Merge) and write.when_missing == "delete"
         # A removal of a key that is not there locks no row, so an older row could slip past it.
-        if isinstance(write, InsertNew) or complete or self._stage.removes or not self.has_unique:
-            self._execute(f"LOCK TABLE {self._name.sql} IN SHARE ROW EXCLUSIVE MODE")
+        alone = isinstance(write, InsertNew) or complete or self._stage.removes
+        if alone or self._table.triggers or not self.has_unique:
+            keep_writers_out(self._connection, self._name)
 
-    def merge(self, run: Run) -> int:
+    def adopt_removals(self) -> None:
+        """A restored dump gives the table another id; its removals are still its own."""
+        self._connection.execute(
+            f"WITH d AS (DELETE FROM {TOMBSTONES} WHERE target = $1 AND table_id <> $2 RETURNING *)"
+            f' INSERT INTO {TOMBSTONES} (table_id, target, key, sequence, pipeline, "window") '
+            'SELECT $2, target, key, sequence, pipeline, "window" FROM d ON CONFLICT DO NOTHING',
+            [str(self._name), self._table.oid],
+        )
+
+    def merge(self) -> int:
         """Bring each key to its latest row; how many rows more the table has now."""
-        write = self._write
+        write, table = self._write, self._name.sql
         assert isinstance(write, Merge)
         removes = self._stage.removes
-        if self._staged.corrects and not run.window.grain.is_incremental:
-            self._forget_removals(run)
+        if not self._run.window.grain.is_incremental and (removes or self._staged.corrects):
+            self._forget_removals()
         deleted = f"b.{quote(DELETED)}" if removes else ""
         late = self._late_sql() if removes else "true"
         stays = f"NOT {deleted} AND {late}" if removes else "true"
@@ -76,51 +91,54 @@ class KeyedWrite:
         )
         gone = 0
         if removes:
+            beaten = f"WHERE {deleted} AND {late} AND {self._same} AND {wins_now}"
             gone = self._execute(
-                f"{self._batch} DELETE FROM {self._name.sql} t USING b "
-                f"WHERE {deleted} AND {late} AND {self._same} AND {wins_now}"
+                f"DELETE FROM {table} t USING b {beaten}", f"{table} t, b {beaten}"
             )
-        sets = ", ".join(f"{i.quoted} = b.{i.quoted}" for i in self._stage.fit.fields)
-        self._execute(
-            f"{self._batch} UPDATE {self._name.sql} t SET {sets} FROM b "
-            f"WHERE {stays} AND {self._same} AND {wins_now}"
-        )
-        # Somebody else may insert a key in between: the index notices, and the greater row stays.
+        # Insert first: a key that somebody commits meanwhile is met by the index, or seen by the
+        # UPDATE that follows. The other way round it could be seen by neither.
+        absent = f"FROM b WHERE {stays} AND {self._absent}"
         fresh = self._execute(
-            f"{self._batch} INSERT INTO {self._name.sql} AS t ({self._columns}) "
-            f"SELECT {self._columns} FROM b WHERE {stays} AND NOT EXISTS "
-            f"(SELECT FROM {self._name.sql} t WHERE {self._same}){self._on_conflict(write)}"
+            f"INSERT INTO {table} AS t ({self._columns}) SELECT {self._columns} {absent}"
+            f"{self._on_conflict(write)}",
+            absent.removeprefix("FROM "),
         )
+        if fresh < self._staged.rows:
+            sets = ", ".join(f"{i.quoted} = b.{i.quoted}" for i in self._stage.fit.fields)
+            older = f"t.xmin <> '{self._xid & 0xFFFFFFFF}'::xid AND {self._same} AND {wins_now}"
+            self._execute(
+                f"UPDATE {table} t SET {sets} FROM b WHERE {stays} AND {older}",
+                f"{table} t, b WHERE {stays} AND {older}",
+            )
         if write.when_missing == "delete":
             kept = f"{self._same} AND NOT {deleted}" if removes else self._same
-            gone += self._execute(
-                f"{self._batch} DELETE FROM {self._name.sql} t "
-                f"WHERE NOT EXISTS (SELECT FROM b WHERE {kept})"
-            )
+            missing = f"WHERE NOT EXISTS (SELECT FROM b WHERE {kept})"
+            gone += self._execute(f"DELETE FROM {table} t {missing}", f"{table} t {missing}")
         if removes:
-            self._remember(run, write)
+            self._remember(write)
         return fresh - gone
 
-    def insert_new(self, run: Run) -> tuple[int, int]:
+    def insert_new(self) -> tuple[int, int]:
         """Insert the absent keys: how many, and how many stored rows contradict the batch."""
         write = self._write
         assert isinstance(write, InsertNew)
-        differs = f"{row_text(self._stage.fit, 'b')} <> {row_text(self._stage.fit, 't')}"
+        ours, theirs = (row_text(self._stage.fit, alias) for alias in ("b", "t"))
+        said = (event_text(self._stage.fit, write.keys, alias) for alias in ("b", "t"))
+        differs = " <> ".join(said)
         clash = f"FROM {self._name.sql} t JOIN b ON {self._same} WHERE {differs}"
         found = self._connection.execute(f"{self._batch} SELECT count(*) {clash}").fetchone()
         contradicting = int(found[0]) if found else 0
         if contradicting and write.conflicts == "refuse":
             row = self._connection.execute(
-                f"{self._batch} SELECT {row_text(self._stage.fit, 't')}, "
-                f"{row_text(self._stage.fit, 'b')} {clash} ORDER BY 1 LIMIT 1"
+                f"{self._batch} SELECT {theirs}, {ours} {clash} ORDER BY 1 LIMIT 1"
             ).fetchone()
             columns = ", ".join(sorted(self._stage.fit.names))
             example = f"{row[0]} is stored, not {row[1]} ({columns})" if row else ""
-            raise contradicts(run, write, contradicting, self._staged.rows, example)
+            raise contradicts(self._run, write, contradicting, self._staged.rows, example)
         fresh = self._execute(
-            f"{self._batch} INSERT INTO {self._name.sql} ({self._columns}) "
-            f"SELECT {self._columns} FROM b WHERE NOT EXISTS "
-            f"(SELECT FROM {self._name.sql} t WHERE {self._same})"
+            f"INSERT INTO {self._name.sql} ({self._columns}) "
+            f"SELECT {self._columns} FROM b WHERE {self._absent}",
+            f"b WHERE {self._absent}",
         )
         return fresh, contradicting
 
@@ -134,7 +152,7 @@ class KeyedWrite:
         )
         return f" ON CONFLICT ({keys}) DO UPDATE SET {sets} WHERE {greater}"
 
-    def _late_sql(self) -> str:
+    def _late_sql(self, more: str = "") -> str:
         """The condition that no removal at the same or a later point of the sequence is known."""
         write = self._write
         assert isinstance(write, Merge)
@@ -145,28 +163,38 @@ class KeyedWrite:
         ]
         newer = later([sequence(item, "b") for item in fields], theirs, "false")
         return (
-            f"NOT EXISTS (SELECT FROM {TOMBSTONES} d WHERE d.table_id = {self._table.oid} "
-            f"AND d.key = {key_text(write.keys, 'b')} AND NOT {newer})"
+            f"NOT EXISTS (SELECT FROM {TOMBSTONES} d WHERE {self._theirs} "
+            f"AND d.key = {key_text(self._stage.fit, write.keys, 'b')}{more} AND NOT {newer})"
         )
 
-    def _forget_removals(self, run: Run) -> None:
+    @property
+    def _theirs(self) -> str:
+        return of_table("d", str(self._table.oid), literal(str(self._name)))
+
+    def _forget_removals(self) -> None:
         """A window that is published again says anew which keys are removed."""
         self._connection.execute(
-            f'DELETE FROM {TOMBSTONES} WHERE table_id = $1 AND pipeline = $2 AND "window" = $3',
-            [self._table.oid, run.pipeline.name, run.window.id],
+            f"DELETE FROM {TOMBSTONES} d WHERE {self._theirs} "
+            'AND d.pipeline = $1 AND d."window" = $2',
+            [self._run.pipeline.name, self._run.window.id],
         )
 
-    def _remember(self, run: Run, write: Merge) -> None:
+    def _remember(self, write: Merge) -> None:
         """Keep the removed keys with their place in the sequence, for each window its own."""
         parts = ", ".join(f"b.{quote(name)}::text" for name in write.sequence)
+        own = ' AND d.pipeline = $1 AND d."window" = $2'
         self._connection.execute(
-            f"{self._batch} INSERT INTO {TOMBSTONES} AS d (table_id, key, sequence, pipeline, "
-            f'"window") SELECT {self._table.oid}, {key_text(write.keys, "b")}, ARRAY[{parts}], '
-            f"$1, $2 FROM b WHERE b.{quote(DELETED)} AND {self._late_sql()} "
+            f"{self._batch} INSERT INTO {TOMBSTONES} AS d (table_id, target, key, sequence, "
+            f'pipeline, "window") SELECT {self._table.oid}, $3, '
+            f"{key_text(self._stage.fit, write.keys, 'b')}, ARRAY[{parts}], $1, $2 "
+            f"FROM b WHERE b.{quote(DELETED)} AND {self._late_sql(own)} "
             'ON CONFLICT (table_id, key, pipeline, "window") DO UPDATE '
-            "SET sequence = EXCLUDED.sequence",
-            [run.pipeline.name, run.window.id],
+            "SET sequence = EXCLUDED.sequence, target = EXCLUDED.target",
+            [self._run.pipeline.name, self._run.window.id, str(self._name)],
         )
 
-    def _execute(self, statement: str) -> int:
-        return self._connection.execute(statement).rowcount
+    def _execute(self, statement: str, matching: str) -> int:
+        """Execute a statement with the batch as `b`; `matching` are the rows it is about."""
+        if self._table.triggers:
+            return counted(self._connection, self._run, self._batch, statement, matching)
+        return self._connection.execute(f"{self._batch} {statement}").rowcount

@@ -7,16 +7,30 @@ table's columns, so it does not matter how rows are spread over batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from setpoint.errors import UNCHANGED, RefusedError
+from setpoint.model.write import KEYED, Merge, WritePattern
 from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.schema import Field, Fit
 
 
 def row_text(fit: Fit, alias: str) -> str:
     """The whole row as one text; sessions fix the settings that texts depend on."""
-    names = sorted(fit.names)
-    return f'(ROW({", ".join(f"{alias}.{quote(n)}::text" for n in names)})::text COLLATE "C")'
+    return _text(fit.field(name).text(alias) for name in sorted(fit.names))
+
+
+def event_text(fit: Fit, keys: Sequence[str], alias: str) -> str:
+    """What an event says besides its key, as one text.
+
+    Equal values contradict nothing, in whatever spelling: 0 and -0, 1.5 and 1.50.
+    """
+    fields = [fit.field(name) for name in sorted(fit.names) if name not in keys]
+    return _text(item.normal(alias) if item.mapped.normal else item.text(alias) for item in fields)
+
+
+def _text(parts: Iterable[str]) -> str:
+    return f'(ROW({", ".join(parts)})::text COLLATE "C")'
 
 
 def sequence(item: Field, alias: str) -> str:
@@ -53,14 +67,38 @@ def wins(
     )
 
 
-def same_key(keys: Sequence[str], one: str, other: str, *, nulls: bool) -> str:
+def same_key(fit: Fit, keys: Sequence[str], one: str, other: str, *, nulls: bool) -> str:
     """The condition that two rows have one key; with `nulls` a null is a value like others."""
     if nulls:
         # Arrays take nulls as equal, and can be joined by hash; IS NOT DISTINCT FROM cannot.
-        return f"{key_text(keys, one)} = {key_text(keys, other)}"
+        return f"{key_text(fit, keys, one)} = {key_text(fit, keys, other)}"
     return " AND ".join(f"{one}.{quote(name)} = {other}.{quote(name)}" for name in keys)
 
 
-def key_text(keys: Sequence[str], alias: str) -> str:
-    """The key as an array of texts."""
-    return f"ARRAY[{', '.join(f'{alias}.{quote(name)}::text' for name in keys)}]"
+def key_text(fit: Fit, keys: Sequence[str], alias: str) -> str:
+    """The key as an array of texts that equal keys share."""
+    return f"ARRAY[{', '.join(fit.field(name).normal(alias) for name in keys)}]"
+
+
+def refuse_keys_without_text(fit: Fit, write: WritePattern, label: str) -> None:
+    """Removed keys and keys with nulls are compared as texts: not every type has one for each."""
+    if not isinstance(write, KEYED):
+        return
+    removes = isinstance(write, Merge) and write.delete_when is not None
+    asked = "delete_when" if removes else 'null_keys="allow"' if write.null_keys == "allow" else ""
+    unfit = [name for name in write.keys if not fit.field(name).mapped.normal]
+    if asked and unfit:
+        fields = [fit.field(name) for name in unfit]
+        kinds = ", ".join(
+            f"{item.name} ({' '.join(filter(None, (item.mapped.cast, item.collation)))})"
+            for item in fields
+        )
+        raise RefusedError(
+            "SP-D10",
+            f"{label}: {asked} cannot be kept with the key column {kinds}.",
+            why="Values of this type can be equal and have different texts, and keys are "
+            "remembered as texts: a removed key would come back in another spelling.",
+            state=UNCHANGED,
+            next="Use a key column of a type like text, uuid, numeric or timestamp, or merge "
+            f"without {asked.partition('=')[0]}.",
+        )

@@ -6,29 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import (
-    RefusedError,
-    TransientError,
-)
+from setpoint.errors import UNCHANGED, PermanentError, TransientError
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
-from setpoint.model.write import KEYED, DeleteInsert, InsertNew, Merge
+from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe
-from setpoint.targets.postgres.commit import Again, commit, drop_quietly
+from setpoint.targets.postgres.commit import Again, commit, drop_quietly, unread
 from setpoint.targets.postgres.create import fitted
+from setpoint.targets.postgres.lock import lock
 from setpoint.targets.postgres.names import TableName
 from setpoint.targets.postgres.receipts import Landed
-from setpoint.targets.postgres.server import Server
-from setpoint.targets.postgres.slices import Slices, condition_of, rule_of
-from setpoint.targets.refusals import (
-    kept_stored,
-    lost_races,
-    not_in_table,
-    unseen,
-)
+from setpoint.targets.postgres.server import SETTINGS, Server
+from setpoint.targets.postgres.slices import Slices, look, rule_of
+from setpoint.targets.postgres.triggers import left_out
+from setpoint.targets.refusals import kept_stored, lost_races, unseen
 
 if TYPE_CHECKING:
     import psycopg
@@ -52,7 +46,7 @@ class Publishing:
     def execute(self) -> Published:
         """Commit rows and receipt in one transaction; look again when another one was faster."""
         for _ in range(_TURNS):
-            with self.server.session(f"publishing {self.run.label}") as connection:
+            with self.server.open(f"publishing {self.run.label}") as connection:
                 receipts.ensure_schema(connection)
                 try:
                     return self._once(connection)
@@ -63,33 +57,29 @@ class Publishing:
     def _once(self, connection: psycopg.Connection[Any]) -> Published:
         import psycopg
 
-        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-        self._lock(connection)
-        found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
-        xid = int(found[0]) if found else 0
+        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {SETTINGS}")
         try:
+            lock(connection, self.name, self.run)
+            found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+            xid = int(found[0]) if found else 0
             table, notes = self._write(connection, xid)
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise Again from error
         if commit(connection, self.server, self.run, xid):
             return self._confirmed(connection, xid, table, notes)
-        with self.server.session("reading a receipt back") as fresh:
-            return self._confirmed(fresh, xid, table, notes)
-
-    def _lock(self, connection: psycopg.Connection[Any]) -> None:
-        """Wait for the sessions that publish the same; the transaction's end gives it free."""
-        shared = isinstance(self.run.pipeline.write, KEYED) or self.run.pipeline.newest_counts
-        what = ["setpoint", self.name.sql]
-        what += [] if shared else [self.run.pipeline.name, self.run.window.id]
-        connection.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", ["\n".join(what)]
-        )
+        try:
+            with self.server.session("reading a receipt back") as fresh:
+                return self._confirmed(fresh, xid, table, notes)
+        except (TransientError, PermanentError) as error:
+            raise unread(self.run, xid, error.what) from error
 
     def _write(self, connection: psycopg.Connection[Any], xid: int) -> tuple[int, tuple[str, ...]]:
         """Everything but the commit: the table's id, and what there is to say."""
         table = describe(connection, self.name)
         known = (
-            receipts.latest(connection, table.oid, self.run.pipeline.name, self._wanted())
+            receipts.latest(
+                connection, table.oid, self.name, self.run.pipeline.name, self._wanted()
+            )
             if table
             else {}
         )
@@ -101,6 +91,8 @@ class Publishing:
             self._insert(connection, table, xid, before)
             return table.oid, ()
         stage: PostgresStage = self.staged.handle
+        if table is None:
+            receipts.forget_removals(connection, self.name)
         table = fitted(connection, self.name, self.run.pipeline, table, stage.fit)
         write = self.run.pipeline.write
         if isinstance(write, KEYED):
@@ -147,41 +139,12 @@ class Publishing:
         xid: int,
     ) -> tuple[str, ...]:
         """Out with the rows of the scope, in with the staged ones."""
-        from setpoint.targets.postgres.batch import typed_rows
+        from setpoint.targets.postgres.replace import Replacement
 
-        condition = condition_of(stage.scope, self.run.window)
-        if isinstance(self.run.pipeline.write, DeleteInsert):
-            self._refuse_strays(connection, stage, condition)
-        # Not TRUNCATE: readers whose snapshot is older would see an empty table.
-        # Binary results need the protocol that takes one statement only: a condition is no more.
-        connection.execute(f"DELETE FROM {self.name.sql} WHERE {condition}", binary=True)
-        columns = ", ".join(item.quoted for item in stage.fit.fields)
-        stored = connection.execute(
-            f"INSERT INTO {self.name.sql} ({columns}) {typed_rows(stage)}"
-        ).rowcount
+        stored = Replacement(connection, self.name, table, stage, self.run).execute()
         self._refuse_lost_rows(stored, connection, stage)
         self._insert(connection, table, xid, None, rows_kept=stored)
         return ()
-
-    def _refuse_strays(
-        self, connection: psycopg.Connection[Any], stage: PostgresStage, condition: str
-    ) -> None:
-        """What Spark takes for true PostgreSQL may not: such a row would never be replaced."""
-        from setpoint.targets.postgres.batch import typed_rows
-
-        found = connection.execute(
-            f"WITH b AS ({typed_rows(stage)}) SELECT count(*) FROM b "
-            f"WHERE ({condition}) IS NOT TRUE",
-            binary=True,
-        ).fetchone()
-        if found and found[0]:
-            raise RefusedError(
-                "SP-O02",
-                f"{found[0]:,} rows of {self.run.label} satisfy the condition in Spark, but not in "
-                f"PostgreSQL: {condition}",
-                why="The next run would not find them again, and publish them twice.",
-                next="Write the condition so that both mean the same by it.",
-            )
 
     def _write_keyed(
         self,
@@ -194,26 +157,23 @@ class Publishing:
         from setpoint.targets.postgres.merge import KeyedWrite
 
         stage: PostgresStage = staged.handle
-        work = KeyedWrite(connection, self.name, table, staged, write)
+        work = KeyedWrite(connection, self.name, table, staged, write, self.run, xid)
         work.lock()
         there = connection.execute(f"SELECT count(*) FROM {stage.source}").fetchone()
         self._refuse_lost_rows(int(there[0]) if there else 0, connection, stage)
-        seen = connection.execute(
-            f"SELECT pg_current_snapshot()::text, (SELECT count(*) FROM {self.name.sql}), "
-            f"(SELECT table_rows FROM {receipts.RECEIPTS} WHERE table_id = $1 AND pipeline = $2 "
-            "AND table_rows IS NOT NULL ORDER BY number DESC LIMIT 1)",
-            [table.oid, self.run.pipeline.name],
-        ).fetchone()
-        snapshot, rows, left = seen or ("", 0, None)
+        seen, rows = look(connection, self.name)
+        left = receipts.rows_left(connection, table.oid, self.name, self.run.pipeline.name)
+        if left is None:
+            work.adopt_removals()  # once for a table: it scans all removals of the database
         notes: tuple[str, ...] = ()
         if isinstance(write, InsertNew):
-            more, kept = work.insert_new(self.run)
+            more, kept = work.insert_new()
             notes = kept_stored(kept)
         else:
-            more = work.merge(self.run)
+            more = work.merge()
         drifted = left is not None and left != rows
         self._insert(
-            connection, table, xid, None, seen=snapshot, table_rows=rows + more, drifted=drifted
+            connection, table, xid, None, seen=seen, table_rows=rows + more, drifted=drifted
         )
         return notes
 
@@ -229,14 +189,10 @@ class Publishing:
                 "SP-P04",
                 f"The stage of {self.run.label} holds {found[0]:,} rows, not {wanted:,}.",
                 why="An unlogged table is emptied when the server restarts after a crash.",
+                state=UNCHANGED,
                 next="Run again; the new attempt stages afresh.",
             )
-        raise RefusedError(
-            "SP-T03",
-            f"Of {wanted:,} rows of {self.run.label} the table took {stored:,}.",
-            why="A trigger of the table must have left some out.",
-            next="Correct the trigger, or publish to a table without it.",
-        )
+        raise left_out(f"Of {wanted:,} rows of {self.run.label} the table took {stored:,}.")
 
     def _insert(
         self,
@@ -259,6 +215,7 @@ class Publishing:
             "data_xid": before.data_xid if before else xid,
             "seen": before.seen if before else seen,
             "rows_kept": before.rows_kept if before else rows_kept,
+            "columns": before.columns if before else self._columns(table),
             "table_rows": table_rows,
             "drifted": drifted,
         }
@@ -266,6 +223,10 @@ class Publishing:
             receipts.insert(connection, self.receipt, values)
         except psycopg.errors.UniqueViolation as error:
             raise Again from error
+
+    def _columns(self, table: StoredTable) -> list[int]:
+        names = self.staged.handle.fit.names if self.staged else ()
+        return [column.number for column in table.columns if column.name in names]
 
     def _confirmed(
         self, connection: psycopg.Connection[Any], xid: int, table: int, notes: tuple[str, ...]
@@ -279,9 +240,9 @@ class Publishing:
                 connection, receipt.pipeline, receipt.window, receipt.attempt
             )
         except psycopg.Error as error:
-            raise unseen(run, self.server.said(error)) from error
+            raise unread(run, xid, self.server.said(error)) from error
         if found is None:
-            raise not_in_table(run, f"the table {receipts.RECEIPTS}")
+            raise unseen(run, f"it was acknowledged, but {receipts.RECEIPTS} has no receipt of it")
         return Published(found[0], xid, table_id_of(connection, table), notes)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError
+from setpoint.errors import UNCHANGED, PermanentError
 from setpoint.model.receipt import Receipt, seal, unseal
-from setpoint.targets.postgres.names import OURS
+from setpoint.targets.postgres.names import OURS, TableName, quote
+from setpoint.targets.postgres.server import SETTINGS
 
 if TYPE_CHECKING:
     import psycopg
@@ -20,7 +21,7 @@ RECEIPTS = f"{OURS}.receipts"
 TOMBSTONES = f"{OURS}.tombstones"
 _TURNS = 5
 # `table_rows` counts the table after a keyed write; `drifted` tells that the count was not what the
-# receipt before had left.
+# receipt before had left. `columns` are the attribute numbers of the columns that were written.
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     number bigint GENERATED ALWAYS AS IDENTITY,
@@ -38,6 +39,8 @@ CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     drifted boolean NOT NULL DEFAULT false,
     receipt text NOT NULL,
     published_at timestamptz NOT NULL DEFAULT now(),
+    "every" text NOT NULL DEFAULT '',
+    columns int[],
     PRIMARY KEY (table_id, pipeline, "window", generation)
 );
 CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
@@ -46,13 +49,51 @@ CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
     sequence text[] NOT NULL,
     pipeline text NOT NULL,
     "window" text NOT NULL,
+    target text NOT NULL DEFAULT '',
     PRIMARY KEY (table_id, key, pipeline, "window")
 );
+ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS "every" text NOT NULL DEFAULT '';
+ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS columns int[];
+ALTER TABLE {TOMBSTONES} ADD COLUMN IF NOT EXISTS target text NOT NULL DEFAULT '';
+CREATE INDEX IF NOT EXISTS tombstones_of_window
+    ON {TOMBSTONES} (table_id, pipeline, "window");
+"""
+
+
+def of_table(alias: str, oid: str, name: str) -> str:
+    """The condition that a row of ours is about a table.
+
+    Ids alone do not tell: a restored dump hands them out anew. A name that no table has any
+    more is that of a table which was renamed.
+    """
+    return (
+        f"{alias}.table_id = {oid} AND ({alias}.target = {name} OR {alias}.target NOT IN "
+        "(SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')))"
+    )
+
+
+# No error, whatever is missing: an error would end the transaction in which it is asked.
+_STANDING = f"""
+SELECT current_user::text, pg_get_userbyid(n.nspowner)::text,
+       (SELECT count(*) = 3 FROM pg_catalog.pg_attribute a
+        WHERE (a.attrelid = r.oid AND a.attname IN ('every', 'columns'))
+           OR (a.attrelid = t.oid AND a.attname = 'target')),
+       has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'),
+       has_table_privilege(r.oid, 'SELECT'), has_table_privilege(r.oid, 'INSERT'),
+       has_table_privilege(t.oid, 'SELECT') AND has_table_privilege(t.oid, 'INSERT')
+       AND has_table_privilege(t.oid, 'UPDATE') AND has_table_privilege(t.oid, 'DELETE')
+FROM (VALUES (1)) one
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = '{OURS}'
+LEFT JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = 'receipts'
+LEFT JOIN pg_catalog.pg_class t ON t.relnamespace = n.oid AND t.relname = 'tombstones'
 """
 _LATEST = f"""
-SELECT DISTINCT ON ("window") "window", receipt, number, generation, xid, data_xid, seen, rows_kept
-FROM {RECEIPTS}
-WHERE table_id = $1 AND pipeline = $2 AND ($3::text[] IS NULL OR "window" = ANY ($3::text[]))
+SELECT DISTINCT ON ("window") "window", receipt, number, generation, xid, data_xid, seen, rows_kept,
+       columns
+FROM {RECEIPTS} r
+WHERE {of_table("r", "$1", "$2")} AND pipeline = $3
+  AND ($4::text[] IS NULL OR "window" = ANY ($4::text[]))
 ORDER BY "window", generation DESC
 """
 
@@ -61,8 +102,8 @@ ORDER BY "window", generation DESC
 class Landed:
     """A receipt's row: the receipt, and what tells later whether its rows are still there.
 
-    `data_xid` is the transaction that wrote the rows, `seen` the snapshot it saw, `rows_kept` the
-    rows it left in its slice.
+    `data_xid` is the transaction that wrote the rows, `seen` the transactions that it saw,
+    `rows_kept` the rows it left in its slice, `columns` the numbers of the columns it wrote.
     """
 
     receipt: Receipt | None
@@ -72,6 +113,7 @@ class Landed:
     data_xid: int
     seen: str
     rows_kept: int
+    columns: Sequence[int] | None
 
 
 def ensure_schema(connection: psycopg.Connection[Any]) -> None:
@@ -79,48 +121,109 @@ def ensure_schema(connection: psycopg.Connection[Any]) -> None:
     import psycopg
 
     for _ in range(_TURNS):
-        if exists(connection):
+        there = _Standing.of(connection)
+        if there.complete:
+            there.refuse_unless("USAGE, CREATE")
             return
         try:
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {OURS}; {_TABLES}")
+            # To make it again needs a right that the owner of a schema may well lack.
+            make = f"CREATE SCHEMA IF NOT EXISTS {OURS}; " if there.owner is None else ""
+            with connection.transaction():
+                connection.execute(f"{SETTINGS}; {make}{_TABLES}")
             return
         except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject):
             continue  # IF NOT EXISTS looks before it makes: another session was in between
-        except psycopg.errors.DuplicateTable:
+        except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn):
             continue
         except psycopg.errors.InsufficientPrivilege as error:
-            raise PermanentError(
-                "SP-T03",
-                "This user may not create the schema setpoint in the database.",
-                why="Receipts and stages are kept there, in the transaction of the rows.",
-                next=f"Have it made once: CREATE SCHEMA {OURS} AUTHORIZATION <user>",
-            ) from error
-    if not exists(connection):
-        raise PermanentError(
-            "SP-T03",
-            f"The tables of the schema {OURS} could not be made.",
-            next="Run again; if it happens twice, look at the server's log.",
-        )
+            raise there.not_allowed("USAGE, CREATE") from error
+    raise PermanentError(
+        "SP-T03",
+        f"The tables of the schema {OURS} could not be made.",
+        state=UNCHANGED,
+        next="Run again; if it happens twice, look at the server's log.",
+    )
 
 
 def exists(connection: psycopg.Connection[Any]) -> bool:
-    """Whether both tables are there."""
-    found = connection.execute(
-        f"SELECT to_regclass('{RECEIPTS}') IS NOT NULL AND to_regclass('{TOMBSTONES}') IS NOT NULL"
-    ).fetchone()
-    return bool(found and found[0])
+    """Whether both tables are there, in their present shape; refused if they may not be read."""
+    there = _Standing.of(connection)
+    if there.owner is not None:
+        there.refuse_unless("USAGE")
+    return there.complete
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """What is there of the schema, and what this user may do in it."""
+
+    user: str
+    owner: str | None
+    complete: bool
+    privileges: frozenset[str]
+
+    @classmethod
+    def of(cls, connection: psycopg.Connection[Any]) -> _Standing:
+        found = connection.execute(_STANDING).fetchone()
+        user, owner, complete, *allowed = found or ("", None, False)
+        names = ("USAGE", "CREATE", "SELECT", "INSERT", "REMEMBER")
+        may = frozenset(name for name, yes in zip(names, allowed, strict=False) if yes)
+        return cls(user, owner, complete, may)
+
+    def refuse_unless(self, wanted: str) -> None:
+        """Refuse a user who may not read, or with CREATE not publish."""
+        needed = {"USAGE", "SELECT"} if self.complete else {"USAGE"}
+        if "CREATE" in wanted:
+            needed |= {"CREATE", "INSERT", "REMEMBER"}
+        if not needed <= self.privileges:
+            raise self.not_allowed(wanted)
+
+    def not_allowed(self, wanted: str) -> PermanentError:
+        user = quote(self.user)
+        grant = (
+            f"Have it granted: GRANT {wanted} ON SCHEMA {OURS} TO {user}; GRANT SELECT, INSERT, "
+            f"UPDATE, DELETE ON ALL TABLES IN SCHEMA {OURS} TO {user}"
+        )
+        make = f"Have it made once: CREATE SCHEMA {OURS} AUTHORIZATION {user}"
+        return PermanentError(
+            "SP-T03",
+            f"The user {self.user} may not use the schema {OURS}, which belongs to {self.owner}."
+            if self.owner
+            else f"The user {self.user} may not create the schema {OURS} in the database.",
+            why="Receipts and stages are kept there, in the transaction of the rows.",
+            state=UNCHANGED,
+            next=grant if self.owner else make,
+        )
 
 
 def latest(
     connection: psycopg.Connection[Any],
     table: int,
+    name: TableName,
     pipeline: str,
     windows: Sequence[str] | None = None,
 ) -> dict[str, Landed]:
     """The latest receipt of each window."""
     ids = None if windows is None else list(windows)
-    found = connection.execute(_LATEST, [table, pipeline, ids]).fetchall()
+    found = connection.execute(_LATEST, [table, str(name), pipeline, ids]).fetchall()
     return {row[0]: Landed(_read(row[1]), *row[2:]) for row in found}
+
+
+def rows_left(
+    connection: psycopg.Connection[Any], table: int, name: TableName, pipeline: str
+) -> int | None:
+    """How many rows the pipeline's last keyed write left in the table."""
+    found = connection.execute(
+        f"SELECT table_rows FROM {RECEIPTS} r WHERE {of_table('r', '$1', '$2')} "
+        "AND pipeline = $3 AND table_rows IS NOT NULL ORDER BY number DESC LIMIT 1",
+        [table, str(name), pipeline],
+    ).fetchone()
+    return found[0] if found else None
+
+
+def forget_removals(connection: psycopg.Connection[Any], name: TableName) -> None:
+    """A table that is made anew has lost no key yet."""
+    connection.execute(f"DELETE FROM {TOMBSTONES} WHERE target = $1", [str(name)])
 
 
 def of_attempt(
@@ -144,6 +247,7 @@ def insert(
         "pipeline": receipt.pipeline,
         '"window"': receipt.window,
         "generation": receipt.generation,
+        '"every"': receipt.every,
         "attempt": receipt.attempt,
         "receipt": seal([receipt]),
         **values,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import types as T
@@ -31,6 +31,8 @@ class Field:
     name: str
     mapped: Mapped
     is_text: bool
+    collation: str = ""
+    any_scale: bool = False
 
     @property
     def quoted(self) -> str:
@@ -39,6 +41,21 @@ class Field:
     def typed(self, alias: str) -> str:
         """The staged value in the type of the table's column."""
         return f"CAST({alias}.{self.quoted} AS {self.mapped.cast})"
+
+    @property
+    def staged(self) -> str:
+        """The column of the stage: it refuses, rounds and tells values apart as the table's."""
+        kind = self.mapped.limited or self.mapped.cast
+        return f"{self.quoted} {kind}" + (f" COLLATE {self.collation}" if self.collation else "")
+
+    def text(self, alias: str) -> str:
+        """The value as text; a number's scale is no difference where the column has none."""
+        value = f"{alias}.{self.quoted}"
+        return f"trim_scale({value})::text" if self.any_scale else f"{value}::text"
+
+    def normal(self, alias: str) -> str:
+        """The value as a text that equal values share."""
+        return f"{self.mapped.normal.format(f'{alias}.{self.quoted}')}::text"
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,10 @@ class Fit:
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
+
+    def is_exact(self, names: Sequence[str]) -> bool:
+        """Whether keys that differ in Spark differ in the table."""
+        return all(self.field(name).mapped.exact for name in names)
 
 
 def fit(
@@ -109,7 +130,9 @@ def _fit_existing(returned: T.StructType, table: StoredTable, evolve: Evolve, la
         if chosen is None:
             raise AssertionError("checked above")
         is_text = column.category == "S" if column else chosen.create == "text"
-        fields.append(Field(name, chosen, is_text))
+        collation = column.collation if column else ""
+        any_scale = bool(column and column.base == "numeric" and column.modifier < 0)
+        fields.append(Field(name, chosen, is_text, collation, any_scale))
     required = tuple(name for name in ordered if (c := columns[name]) is not None and c.required)
     return Fit(tuple(fields), tuple(added), required, table)
 

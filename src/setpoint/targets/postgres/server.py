@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote as percent
+from urllib.parse import unquote
 
 from setpoint.errors import (
     NOTHING_STARTED,
     UNCHANGED,
     PermanentError,
-    RefusedError,
     SetpointError,
     TransientError,
     UsageError,
 )
+from setpoint.targets.postgres.answers import refusal
 
 if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_SECONDS = 10
 LOCK_SECONDS = 300
-# What texts of values depend on: fixed, so that rows compare alike in every session.
-_SESSION = (
-    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = 'postgres'; "
-    "SET extra_float_digits = 1; SET bytea_output = 'hex'; SET xmloption = 'content'; "
-    "SET standard_conforming_strings = on; SET client_encoding = 'UTF8'; "
-    f"SET lock_timeout = '{LOCK_SECONDS}s'; SET statement_timeout = 0; "
-    "SET idle_in_transaction_session_timeout = 0"
+# What texts of values depend on is fixed, so that rows compare alike everywhere. It holds for one
+# transaction: behind a pooler the next may be in another session, and this session another's.
+SETTINGS = (
+    "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; "
+    "SET LOCAL IntervalStyle = 'postgres'; SET LOCAL extra_float_digits = 1; "
+    "SET LOCAL bytea_output = 'hex'; SET LOCAL xmloption = 'content'; "
+    "SET LOCAL standard_conforming_strings = on; SET LOCAL client_encoding = 'UTF8'; "
+    f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0; "
+    "SET LOCAL idle_in_transaction_session_timeout = 0"
 )
-_PASSING = ("08", "53", "57P", "40", "55P03", "58")
-_WRONG = ("authentication failed", "does not exist", "no pg_hba")
-_ACCESS = ("28", "3D", "3F")
+# A login that may succeed later; every other one is refused again until something is changed.
+_PASSING = re.compile(
+    r"refused|timeout|timed out|unreachable|No route|Is the server running|starting up"
+    r"|shutting down|recovery mode|not yet accepting|too many (clients|connections)"
+    r"|connection slots|closed the connection|reset by peer|Temporary failure|EOF detected",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -42,23 +51,38 @@ class Server:
 
     name: str
     url: str = field(repr=False)
+    origin: str = "[connections] of setpoint.toml"
 
     @property
     def shown(self) -> str:
         """The server as a person may see it."""
-        parts = urlsplit(self.url)
-        host = parts.hostname or "local socket"
-        port = f":{parts.port}" if parts.port else ""
-        return f"{host}{port}{parts.path}"
+        parts = self._parts
+        hosts = str(parts.get("host") or parts.get("hostaddr") or "local socket").split(",")
+        ports = str(parts.get("port") or "").split(",")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        places = [f"{h}:{p}" if p else h for h, p in zip(hosts, ports, strict=False)]
+        return f"{','.join(places)}/{parts.get('dbname') or ''}"
 
     @contextmanager
     def session(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
-        """An open connection in autocommit mode; its failures are errors in our words."""
+        """A transaction under our settings; its failures are errors in our words."""
+        with self._connection(doing, autocommit=False) as connection:
+            connection.execute(SETTINGS)
+            yield connection
+
+    @contextmanager
+    def open(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
+        """A connection whose transactions the caller begins, with `SETTINGS` if they matter."""
+        with self._connection(doing, autocommit=True) as connection:
+            yield connection
+
+    @contextmanager
+    def _connection(self, doing: str, *, autocommit: bool) -> Iterator[psycopg.Connection[Any]]:
         psycopg = _driver()
         try:
             connection = psycopg.connect(
                 self.url,
-                autocommit=True,
+                autocommit=autocommit,
                 prepare_threshold=None,
                 cursor_factory=psycopg.RawCursor,
                 **self._defaults(),
@@ -67,63 +91,33 @@ class Server:
             raise self._unreachable(error) from error
         try:
             with connection:
-                connection.execute(_SESSION)
                 yield connection
         except psycopg.Error as error:
             raise self.explain(error, doing) from error
 
     def explain(self, error: psycopg.Error, doing: str) -> SetpointError:
         """A failure of the server: what it refused, and whether a retry may heal it."""
-        code = error.sqlstate or ""
-        said = self.said(error)
-        if not code or code.startswith("08") or code in ("57P01", "57P02", "57P03"):
-            return TransientError(
-                "SP-T01",
-                f"The connection {self.name} ({self.shown}) was lost while {doing}: {said}",
-                state=UNCHANGED,
-                next="Run again; it is always safe.",
-            )
-        if code in ("55P03", "40P01", "40001", "57014"):
-            return TransientError(
-                "SP-P01",
-                f"PostgreSQL gave up waiting while {doing}: {said}",
-                why="Another session holds what this one needs.",
-                state=UNCHANGED,
-                next="Run again; it is always safe.",
-            )
-        if code == "23514" and "no partition" in said:
-            return RefusedError(
+        import psycopg
+
+        code, lost = error.sqlstate or "", (psycopg.OperationalError, psycopg.InterfaceError)
+        if not code and not isinstance(error, lost):
+            return PermanentError(
                 "SP-T03",
-                f"The table has no partition for rows of this run ({doing}): {said}",
-                why="PostgreSQL stores a row only where a partition takes it.",
+                f"The driver could not go on while {doing}: {self.said(error)} "
+                f"({type(error).__name__})",
+                why="It cannot read or write such a value.",
                 state=UNCHANGED,
-                next="Create the partition, for example CREATE TABLE ... PARTITION OF ... FOR "
-                "VALUES FROM ... TO ..., then run again.",
+                next="Correct the value, then run again; it is always safe.",
             )
-        if code.startswith("23"):
-            named = error.diag.constraint_name or error.diag.column_name or "?"
-            return RefusedError(
-                "SP-T03",
-                f"The constraint {named} of the table was violated while {doing}: {said}",
-                why="The table allows no such row.",
-                state=UNCHANGED,
-                next="Correct the rows or the constraint, then run again.",
-            )
-        if code.startswith("22"):
-            return RefusedError(
-                "SP-T03",
-                f"A value does not fit its column ({doing}): {said}",
-                why="PostgreSQL converts or stores every value or none.",
-                state=UNCHANGED,
-                next="Correct the rows or the column, then run again.",
-            )
-        kind = TransientError if code.startswith(_PASSING) else PermanentError
-        return kind(
-            "SP-T01" if code.startswith(_ACCESS) else "SP-T03",
-            f"PostgreSQL refused while {doing}: {said} ({code})",
-            state=UNCHANGED,
-            next="Correct the cause, then run again; it is always safe.",
-        )
+        named = error.diag.constraint_name or error.diag.column_name or ""
+        return self.refusal(code or "08", self.said(error), doing, named=named)
+
+    def refusal(
+        self, code: str, said: str, doing: str, *, named: str = "", state: str = ""
+    ) -> SetpointError:
+        """What an SQLSTATE means for the run."""
+        where, user = f"{self.name} ({self.shown})", str(self._parts.get("user") or "")
+        return refusal(code, said, doing, server=where, user=user, named=named, state=state)
 
     def said(self, error: psycopg.Error) -> str:
         """The server's own words in one line, without secrets."""
@@ -135,31 +129,35 @@ class Server:
 
     def scrubbed(self, text: str) -> str:
         """A text without the password, in whatever spelling it may have got in."""
-        password = urlsplit(self.url).password
-        for secret in filter(None, (password, unquote(password or ""), self.url)):
+        parts = self._parts
+        secrets = [self.url]
+        for secret in (str(parts[key]) for key in ("password", "sslpassword") if key in parts):
+            secrets += [secret, percent(secret), percent(secret, safe=""), unquote(secret)]
+        for secret in filter(None, secrets):
             text = text.replace(secret, "***")
         return text
 
+    @property
+    def _parts(self) -> Mapping[str, Any]:
+        return _parsed(self.url) or {}
+
     def _defaults(self) -> dict[str, Any]:
-        given = self.url.partition("?")[2]
-        defaults: dict[str, Any] = {}
-        if "connect_timeout=" not in given:
-            defaults["connect_timeout"] = _CONNECT_SECONDS
-        if "application_name=" not in given:
-            defaults["application_name"] = "setpoint"
-        return defaults
+        given = self._parts
+        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "setpoint"}
+        return {key: value for key, value in defaults.items() if key not in given}
 
     def _unreachable(self, error: psycopg.Error) -> SetpointError:
         said = self.said(error)
-        wrong = any(sign in said for sign in _WRONG)
-        kind = PermanentError if wrong else TransientError
+        passing = _PASSING.search(said) is not None
+        kind = TransientError if passing else PermanentError
         return kind(
             "SP-T01",
             f"The PostgreSQL connection {self.name} ({self.shown}) could not be opened: {said}",
             why="Without it neither the state of a window nor its rows can be reached.",
-            next=f"Correct {self.name} under [connections] of setpoint.toml, or start the server."
-            if wrong
-            else "Run again when the server answers; it is always safe.",
+            state=UNCHANGED,
+            next="Run again when the server answers; it is always safe."
+            if passing
+            else f"Correct the URL of {self.name} (from {self.origin}), then: setpoint doctor",
         )
 
 
@@ -176,7 +174,7 @@ def server_of(name: str, url: str | None, variable: str = "") -> Server:
             state=NOTHING_STARTED,
             next=f"Set {variable} to postgresql://user:password@host/database.",
         )
-    variable = variable_of(name)
+    default = variable_of(name)
     if not url:
         raise UsageError(
             "SP-C03",
@@ -184,23 +182,39 @@ def server_of(name: str, url: str | None, variable: str = "") -> Server:
             why="A pipeline names a connection, so that no password stands in the code.",
             state=NOTHING_STARTED,
             next=f'Write {name} = "postgresql://user@host/database" under [connections] of '
-            f"setpoint.toml, or set {variable}.",
+            f"setpoint.toml, or set {default}.",
         )
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("postgresql", "postgres")
-        _ = parts.port
-    except ValueError:
-        valid = False
-    if not valid:
+    if not _is_url(url):
         raise UsageError(
             "SP-C03",
             f"The connection {name!r:.80} is not a PostgreSQL URL.",
             why="It may hold a password, so it is not shown here.",
             state=NOTHING_STARTED,
-            next="Write postgresql://user:password@host:5432/database.",
+            next="Write postgresql://user:password@host:5432/database. Percent-encode @ : / # ? % "
+            "in the password (@ is %40).",
         )
-    return Server(name, url)
+    given = variable or (default if os.environ.get(default) == url else "")
+    return Server(name, url, given) if given else Server(name, url)
+
+
+def _is_url(url: str) -> bool:
+    """Whether libpq reads the URL as it was meant: a stray @ or / would show part of a password."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        return False
+    parts = _parsed(url)
+    if parts is None:
+        return False
+    places = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
+    return not any("@" in place for place in places)
+
+
+def _parsed(url: str) -> Mapping[str, Any] | None:
+    psycopg = _driver()
+    with suppress(psycopg.Error):
+        found: Mapping[str, Any] = psycopg.conninfo.conninfo_to_dict(url)
+        if all(part.isdigit() for part in str(found.get("port") or "0").split(",") if part):
+            return found
+    return None
 
 
 def variable_of(name: str) -> str:
@@ -212,11 +226,12 @@ def _driver() -> Any:
     try:
         import psycopg
     except ImportError as error:
+        wanted = "psycopg[binary]" if "pq wrapper" in str(error) else "setpoint[postgres]"
         raise UsageError(
             "SP-C08",
             "A PostgreSQL target needs the packages psycopg and adbc-driver-postgresql.",
-            why=str(error),
+            why=" ".join(str(error).split())[:200],
             state=NOTHING_STARTED,
-            next="Install them: pip install 'setpoint[postgres]'",
+            next=f"Install them: pip install '{wanted}'",
         ) from error
     return psycopg

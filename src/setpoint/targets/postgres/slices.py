@@ -3,8 +3,9 @@
 PostgreSQL keeps no log of changes, but every row names the transaction that wrote it (xmin). A
 slice is untouched when it holds as many rows as its receipt left and all of them are of that
 transaction. For keyed writes, whose windows share all rows, no row may be of a transaction
-that is neither the pipeline's own nor older than the receipt, and the table's row count must
-be what the latest receipt left.
+that is neither the pipeline's own nor one that the receipt's transaction saw, and the table's row
+count must be what the latest receipt left. The columns must be those that were written: one
+that was dropped and made again has lost its values, and no row tells of it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from setpoint.errors import UNCHANGED, RefusedError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import SliceState
 from setpoint.model.scope import Scope
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _LOW = 0xFFFFFFFF
+_TEXTS = ("text", "character varying", "character")
 # By transaction: how many rows it wrote that are there now.
 Writers = Mapping[int, int]
 
@@ -40,6 +43,15 @@ def rule_of(pipeline: Pipeline, table: StoredTable, name: TableName) -> SliceRul
         stored = table.column(column)
         if stored is None:
             raise no_slice_column(name, column)
+        if stored.slice_kind == "string" and (stored.collation or stored.base not in _TEXTS):
+            raise RefusedError(
+                "SP-T03",
+                f"The column {column} of {name} takes different texts for equal "
+                f"({stored.collation or stored.base}).",
+                why="The rows of a window are found by the text that names it.",
+                state=UNCHANGED,
+                next="Make it text or varchar with a deterministic collation, or a date.",
+            )
         return stored.slice_kind
 
     return pipeline.slice_rule(kind)
@@ -82,13 +94,14 @@ class Slices:
 
     def states(self, windows: Sequence[Window]) -> dict[Window, SliceState]:
         """The state of each window, in a handful of queries however many windows there are."""
-        landed = receipts.latest(self.connection, self.table.oid, self.pipeline.name)
+        landed = receipts.latest(self.connection, self.table.oid, self.name, self.pipeline.name)
         newest = newest_of(landed, self.pipeline) if self.pipeline.newest_counts else ""
         asked = [window for window in windows if window.id in landed]
         if isinstance(self.pipeline.write, KEYED):
             judged = self._keyed(asked, landed)
         else:
             judged = self._by_slice(asked, landed)
+        columns = {column.number for column in self.table.columns}
         states = {}
         for window in windows:
             found = landed.get(window.id)
@@ -96,6 +109,7 @@ class Slices:
                 states[window] = SliceState(0, None, None, newest=newest)
                 continue
             untouched, rows = judged[window]
+            untouched = untouched and columns.issuperset(found.columns or ())
             states[window] = SliceState(
                 found.generation, found.receipt, untouched, rows, found.xid, newest
             )
@@ -176,7 +190,7 @@ class Slices:
         for window in windows:
             found = landed[window.id]
             foreign = any(
-                xmin not in ours and not visible(_full(xmin, newest), found.seen)
+                xmin not in ours and not was_seen(full_xid(xmin, newest), found.seen)
                 for xmin in writers
             )
             drifted = any(number > found.number for number in drifts)
@@ -186,9 +200,9 @@ class Slices:
     def _history(self) -> tuple[set[int], int | None, list[int]]:
         """The pipeline's transactions, the rows that the latest one left, and the drifts."""
         found = self.connection.execute(
-            f"SELECT number, data_xid, table_rows, drifted FROM {receipts.RECEIPTS} "
-            "WHERE table_id = $1 AND pipeline = $2 ORDER BY number",
-            [self.table.oid, self.pipeline.name],
+            f"SELECT number, data_xid, table_rows, drifted FROM {receipts.RECEIPTS} r "
+            f"WHERE {receipts.of_table('r', '$1', '$2')} AND pipeline = $3 ORDER BY number",
+            [self.table.oid, str(self.name), self.pipeline.name],
         ).fetchall()
         left = next((rows for _, _, rows, _ in reversed(found) if rows is not None), None)
         ours = {xid & _LOW for _, xid, _, _ in found}
@@ -201,15 +215,33 @@ class Slices:
         return int(found[0]) if found else 0
 
 
-def visible(xid: int, snapshot: str) -> bool:
-    """Whether a transaction had committed when the snapshot (xmin:xmax:running) was taken."""
-    xmin, xmax, running = snapshot.split(":")
-    if xid < int(xmin):
-        return True
-    return xid < int(xmax) and str(xid) not in running.split(",")
+def look(connection: psycopg.Connection[Any], name: TableName) -> tuple[str, int]:
+    """The transactions whose rows are seen now, for `was_seen`, and the number of rows.
+
+    A snapshot names the transactions that are running, but not their subtransactions, whose ids
+    rows written after a SAVEPOINT have. So the writers of the rows themselves are listed, from
+    the oldest running transaction on: a subtransaction's id is greater than its parent's.
+    """
+    found = connection.execute(
+        "WITH s AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS low, "
+        "pg_snapshot_xmax(pg_current_snapshot()) AS high) "
+        "SELECT (SELECT low::text FROM s), (SELECT high::text::int8 FROM s), count(*), "
+        "coalesce(array_agg(DISTINCT xmin::text::int8) FILTER (WHERE age(xmin) BETWEEN "
+        f"-1000000000 AND (SELECT age(low::xid) FROM s)), '{{}}') FROM {name.sql}"
+    ).fetchone()
+    low, high, rows, writers = found or ("0", 0, 0, [])
+    return f"{low}:{','.join(str(full_xid(xid, high)) for xid in writers)}", rows
 
 
-def _full(xmin: int, newest: int) -> int:
+def was_seen(xid: int, seen: str) -> bool:
+    """Whether a `look` saw the rows of a transaction; no look has seen nothing."""
+    low, separator, writers = seen.partition(":")
+    if not separator or ":" in writers:
+        return False
+    return xid < int(low) or str(xid) in writers.split(",")
+
+
+def full_xid(xmin: int, newest: int) -> int:
     """A row's 32-bit transaction id with the epoch that it must be of."""
     full = (newest & ~_LOW) | xmin
     return full if full <= newest else full - _LOW - 1

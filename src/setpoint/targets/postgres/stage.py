@@ -25,13 +25,13 @@ from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, req
 from setpoint.spark.contents import fingerprint_text, quoted, row_hash
 from setpoint.targets.postgres import batch as keyed
 from setpoint.targets.postgres import lines
-from setpoint.targets.postgres.failures import explained
+from setpoint.targets.postgres.failures import explained, without_secrets
 from setpoint.targets.postgres.ingest import INGESTED, ingesting, proven_unique
 from setpoint.targets.postgres.names import OURS, TableName, literal, quote
 from setpoint.targets.postgres.readback import read_back
 from setpoint.targets.postgres.receipts import ensure_schema
 from setpoint.targets.postgres.schema import Field, Fit
-from setpoint.targets.postgres.server import Server
+from setpoint.targets.postgres.server import SETTINGS, Server
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -188,10 +188,11 @@ def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
 
 
 def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: str) -> None:
-    columns = [f"{item.quoted} {item.mapped.cast}" for item in stage.stored]
+    columns = [item.staged for item in stage.stored]
     columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
-    with server.session(f"making the stage of {run.label}") as connection:
+    with server.open(f"making the stage of {run.label}") as connection:
         ensure_schema(connection)
+    with server.session(f"making the stage of {run.label}") as connection:
         now = connection.execute("SELECT (extract(epoch FROM now()) * 1000)::int8").fetchone()
         about = {
             "pipeline": run.pipeline.name,
@@ -222,12 +223,22 @@ def _ingest(
     named = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
     columns = ", ".join([item.quoted for item in stage.stored] + [quote(flag) for flag in flags])
     copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
-    ingest = ingesting(server.url, copy, len(masks), len(keys))
+    ingest = ingesting(server.url, SETTINGS, copy, len(masks), len(keys))
     try:
         # As rows the hashes would be pickled, which takes longer than to sort them.
         reports = frame.select(*named).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
     except Exception as error:
         raise explained(error, run, server) from error
+    return _reported(stage, list(counts), keys, reports)
+
+
+def _reported(
+    stage: PostgresStage,
+    counts: Sequence[str],
+    keys: Sequence[tuple[str, ...]],
+    reports: Sequence[Any],
+) -> tuple[PostgresStage, spark_stage.Observed]:
+    """The stage that the tasks which won have made."""
     rows = sum(report["rows"] for report in reports)
     places = {name: lines.place_of(number) for number, name in enumerate(counts)}
     observed = spark_stage.Observed(
@@ -240,7 +251,11 @@ def _ingest(
             rows, sum(report["low"] for report in reports), sum(r["high"] for r in reports)
         ),
     )
-    distinct = (columns for n, columns in enumerate(keys) if proven_unique(reports, n))
+    distinct = (
+        columns
+        for n, columns in enumerate(keys)
+        if stage.fit.is_exact(columns) and proven_unique(reports, n)
+    )
     xids = tuple(int(report["xid"]) for report in reports)
     return replace(stage, xids=xids, distinct=frozenset(distinct)), observed
 
@@ -270,7 +285,8 @@ def _keyed(
     if staged.rows != observed.rows and any(staged.violations.values()):
         # Some of the rows that were counted are no longer there.
         wanted = {n: audits[n] for n in staged.violations}
-        counted = spark_audits.count_violations(read_back(session, server, staged), wanted)
+        with without_secrets(server):
+            counted = spark_audits.count_violations(read_back(session, server, staged), wanted)
         staged = replace(staged, violations=counted)
     return staged
 

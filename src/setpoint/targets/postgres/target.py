@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import DefinitionError, RefusedError
+from setpoint.errors import NOTHING_STARTED, UNCHANGED, DefinitionError, RefusedError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Leftover, Published, Recall, Staged
@@ -23,10 +23,14 @@ from setpoint.targets.postgres.names import OURS, literal, parse_name
 from setpoint.targets.postgres.publish import Publishing, table_id_of
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.postgres.slices import Slices, rule_of
+from setpoint.targets.postgres.triggers import refuse_cascades
 
 if TYPE_CHECKING:
     import psycopg
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as T
+
+    from setpoint.targets.postgres.schema import Fit
 
 _STAGES = f"""
 SELECT c.relname::text, obj_description(c.oid, 'pg_class'), pg_total_relation_size(c.oid)
@@ -49,6 +53,7 @@ class PostgresTarget:
                 "SP-D01",
                 f"{pipeline.name}: the schema {OURS} holds receipts and stages.",
                 why="A table among them could be taken for one of them.",
+                state=NOTHING_STARTED,
                 next="Choose another schema for the target.",
             )
 
@@ -72,7 +77,8 @@ class PostgresTarget:
             table = self._published(connection)
             if table is None:
                 return ()
-            return sorted(receipts.latest(connection, table.oid, self._pipeline.name))
+            found = receipts.latest(connection, table.oid, self._name, self._pipeline.name)
+            return sorted(found)
 
     def check_definition(self) -> None:
         """Compare the definition with the existing table: its kind, its slice column."""
@@ -81,6 +87,7 @@ class PostgresTarget:
             table = describe(connection, self._name)
             if table is not None:
                 rule_of(self._pipeline, table, self._name)
+                refuse_cascades(self._pipeline, table, self._name)
                 self._refuse_condition(connection, self._name.sql)
 
     def inspect(
@@ -100,25 +107,10 @@ class PostgresTarget:
 
     def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
         from setpoint.spark.audits import check_columns
-        from setpoint.targets.postgres import schema, stage
+        from setpoint.targets.postgres import stage
 
-        with self._server.session(f"looking at {self._name}") as connection:
-            table = describe(connection, self._name)
-            fit = schema.fit(
-                frame.schema,
-                table,
-                needed=self._pipeline.needed_columns(),
-                evolve=self._spec.evolve,
-                label=run.label,
-            )
-            if table is None:
-                columns = (f"NULL::{item.mapped.cast} AS {item.quoted}" for item in fit.fields)
-                self._refuse_condition(connection, f"(SELECT {', '.join(columns)}) AS t")
+        fit, scope = self.fitted(frame.schema, run)
         check_columns(audits, frame.schema, run.label)
-        if table is not None:
-            rule = rule_of(self._pipeline, table, self._name)
-        else:
-            rule = self._pipeline.slice_rule(lambda name: frame.schema[name].dataType.typeName())
         return stage.write(
             frame,
             run,
@@ -127,8 +119,32 @@ class PostgresTarget:
             server=self._server,
             uri=self.uri,
             fit=fit,
-            scope=Scope(self._pipeline.write, rule),
+            scope=scope,
         )
+
+    def fitted(self, columns: T.StructType, run: Run) -> tuple[Fit, Scope]:
+        """How rows of these columns get into the table, and which rows they replace."""
+        from setpoint.targets.postgres import schema
+        from setpoint.targets.postgres.order import refuse_keys_without_text
+
+        pipeline = self._pipeline
+        with self._server.session(f"looking at {self._name}") as connection:
+            table = describe(connection, self._name)
+            fit = schema.fit(
+                columns,
+                table,
+                needed=pipeline.needed_columns(),
+                evolve=self._spec.evolve,
+                label=run.label,
+            )
+            refuse_keys_without_text(fit, pipeline.write, run.label)
+            if table is None:
+                nulls = (f"NULL::{item.mapped.cast} AS {item.quoted}" for item in fit.fields)
+                self._refuse_condition(connection, f"(SELECT {', '.join(nulls)}) AS t")
+        if table is not None:
+            return fit, Scope(pipeline.write, rule_of(pipeline, table, self._name))
+        rule = pipeline.slice_rule(lambda name: columns[name].dataType.typeName())
+        return fit, Scope(pipeline.write, rule)
 
     def audit(
         self, session: SparkSession, staged: Staged, run: Run, audits: Sequence[Audit]
@@ -141,10 +157,12 @@ class PostgresTarget:
         self, session: SparkSession, staged: Staged, audit: Audit
     ) -> tuple[dict[str, Any], ...]:
         from setpoint.spark.audits import sample, violation
+        from setpoint.targets.postgres.failures import without_secrets
         from setpoint.targets.postgres.readback import read_back
 
-        frame = read_back(session, self._server, staged)
-        return sample(frame.where(violation(audit, frame.schema)))
+        with without_secrets(self._server):
+            frame = read_back(session, self._server, staged)
+            return sample(frame.where(violation(audit, frame.schema)))
 
     def publish(
         self,
@@ -181,7 +199,7 @@ class PostgresTarget:
 
         table = table_at(location)
         with self._server.session("dropping a stage") as connection:
-            connection.execute("SET lock_timeout = '5s'")
+            connection.execute("SET LOCAL lock_timeout = '5s'")
             connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
 
     def tidy_stage(self, staged: Staged) -> None:
@@ -228,10 +246,13 @@ class PostgresTarget:
             query = f"EXPLAIN SELECT FROM {rows} WHERE ({write.where}\n)"
             connection.execute(query, binary=True)
         except psycopg.Error as error:
+            if not (error.sqlstate or "").startswith(("42", "22")):
+                raise  # it says nothing about the condition
             raise RefusedError(
                 "SP-D09",
                 f"PostgreSQL cannot evaluate the condition {write.where!r:.200} of "
                 f"{self._pipeline.name}: {self._server.said(error)}",
                 why="It says which rows are meant, in Spark and in PostgreSQL alike.",
+                state=UNCHANGED,
                 next="Write it so that both understand it, then run again.",
             ) from error
