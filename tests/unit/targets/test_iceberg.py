@@ -257,9 +257,8 @@ def test_a_catalog_that_cannot_be_opened_says_what_to_change(
     section: dict[str, str], code: str, said: str
 ) -> None:
     """A missing package, a bad setting and a folder that cannot be made are three things."""
-    settings = CatalogSettings.of("lake", {"warehouse": "/tmp/w", **section}, ROOT)
     with pytest.raises(SetpointError) as caught:
-        settings.open()
+        CatalogSettings.of("lake", {"warehouse": "/tmp/w", **section}, ROOT).open()
     assert caught.value.code == code
     assert said in str(caught.value)
     assert "cret" not in str(caught.value)
