@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from setpoint.errors import UsageError
@@ -17,6 +18,11 @@ from setpoint.spark.session import HIVE, Sessions, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("setpoint", deadline=None)
+hypothesis.settings.load_profile("setpoint")
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ def random_rows(count: int) -> list[tuple[Any, ...]]:
     """Rows that hypothesis makes up, all for one Spark job; the same ones in every run."""
     rows: list[tuple[Any, ...]] = []
 
-    @settings(max_examples=count, deadline=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=count, derandomize=True, phases=[Phase.generate])
     @given(row=ROW)
     def gather(row: tuple[Any, ...]) -> None:
         rows.append(row)

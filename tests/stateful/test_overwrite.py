@@ -202,7 +202,6 @@ class Overwrites(RuleBasedStateMachine):
 Overwrites.TestCase.settings = settings(
     max_examples=20,
     stateful_step_count=14,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestOverwrites = Overwrites.TestCase

@@ -55,7 +55,7 @@ def code_of(text: str, every: str) -> str:
     return error.value.code
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(CHANGES),
     st.sampled_from(GRAINS),

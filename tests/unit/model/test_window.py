@@ -91,7 +91,7 @@ def code_of(text: object, every: str | None = None, timezone: str = "UTC") -> st
     return error.value.code
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(moments(), grains)
 def test_containing_and_id_round_trip(moment: tuple[dt.datetime, str], grain: Grain) -> None:
     """The window at an instant contains it and is the one that its id names."""
@@ -105,7 +105,7 @@ def test_containing_and_id_round_trip(moment: tuple[dt.datetime, str], grain: Gr
     assert ":" not in window.slug
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(moments(), grains)
 def test_next_and_previous_are_inverse(moment: tuple[dt.datetime, str], grain: Grain) -> None:
     """Neighbours touch, are ordered, have other ids, and lead back to where one came from."""
@@ -119,7 +119,7 @@ def test_next_and_previous_are_inverse(moment: tuple[dt.datetime, str], grain: G
     assert after.previous() == window == before.next()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(moments(), grains, grains)
 def test_nesting_holds_on_the_clock(
     moment: tuple[dt.datetime, str], inner: Grain, outer: Grain
@@ -132,7 +132,7 @@ def test_nesting_holds_on_the_clock(
         assert utc(large.start) <= utc(small.start) < utc(small.end) <= utc(large.end)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(moments(), grains)
 def test_latest_complete(moment: tuple[dt.datetime, str], grain: Grain) -> None:
     """The latest complete window has ended, and the one after it has not."""
