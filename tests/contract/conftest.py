@@ -153,7 +153,7 @@ class Warehouse:
 @pytest.fixture
 def make_database(postgres_url: str) -> Callable[[], str]:
     def make() -> str:
-        name = f"contract{next(_NUMBERS)}"
+        name = f"target{next(_NUMBERS)}"
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return postgres_url.replace("/postgres?", f"/{name}?", 1)
