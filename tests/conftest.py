@@ -63,6 +63,7 @@ def spark(
         JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",  # the logs are short
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.warehouse.dir": str(warehouse),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import pytest
 from setpoint import RefusedError, Window, delta, source
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 DAY = dt.date(2026, 4, 25)
 AFTER = DAY + dt.timedelta(1)
@@ -21,17 +20,10 @@ B = [(1, 9.0, DAY), (3, 3.0, DAY)]
 N = [(9, 9.0, AFTER)]
 
 
-SNAPSHOT_TASKS = "spark.databricks.delta.snapshotPartitions"
-
-
 @pytest.fixture(autouse=True)
-def _connector(has_delta_connector: bool, spark: SparkSession) -> Iterator[None]:
-    """The connector, told that these logs are short: 50 tasks for each look would take minutes."""
+def _connector(has_delta_connector: bool) -> None:
     if not has_delta_connector:
         pytest.skip("the Delta connector's jars are not cached")
-    spark.conf.set(SNAPSHOT_TASKS, "1")
-    yield
-    spark.conf.unset(SNAPSHOT_TASKS)
 
 
 def load(lab: Any, place: str = "out") -> list[tuple[Any, ...]]:
