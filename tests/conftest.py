@@ -60,7 +60,8 @@ def spark(
     """
     warehouse = tmp_path_factory.mktemp("hive") / "warehouse"
     conf = {
-        JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m",
+        JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m "
+        "-XX:+UseSerialGC -Xmn768m",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",  # the logs are short

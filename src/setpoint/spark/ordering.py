@@ -66,8 +66,11 @@ def _greater(sequence: Sequence[str], new: str, old: str, tie: str) -> str:
     condition = tie
     for name in reversed(sequence):
         ours, theirs = f"{new}.{quoted(name)}", f"{old}.{quoted(name)}"
+        # A CASE stops at its first answer; AND and OR go on when one side is null, and would
+        # compare whole rows for every stored row that has no partner.
         condition = (
-            f"({theirs} IS NULL OR {ours} > {theirs} OR ({ours} = {theirs} AND {condition}))"
+            f"CASE WHEN {theirs} IS NULL OR {ours} > {theirs} THEN true "
+            f"WHEN {ours} = {theirs} THEN {condition} ELSE false END"
         )
     return condition
 
