@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -19,6 +20,8 @@ from setpoint.spark.session import HIVE, Sessions, SparkSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+_DATABASES = itertools.count()
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("setpoint", deadline=None)
@@ -86,6 +89,41 @@ def postgres_url() -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+class Database:
+    """A database of one test's own, looked at without setpoint."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def all(self, query: str) -> list[tuple[Any, ...]]:
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            found = connection.execute(query.encode())
+            return found.fetchall() if found.description else []
+
+    def rows(self, table: str = "out") -> list[tuple[Any, ...]]:
+        return sorted(self.all(f"SELECT * FROM {table}"), key=repr)
+
+    def versions(self, table: str = "out") -> list[tuple[Any, ...]]:
+        """The row versions: every update, and every row written again, shows."""
+        return sorted(self.all(f"SELECT ctid::text, xmin::text, xmax::text FROM {table}"))
+
+    def stages(self) -> list[str]:
+        found = self.all(
+            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+            "WHERE nspname = 'setpoint' AND relname LIKE 'stage%'"
+        )
+        return [name for (name,) in found]
+
+
+@pytest.fixture
+def db(postgres_url: str) -> Database:
+    name = f"test{next(_DATABASES)}"
+    Database(postgres_url).all(f"CREATE DATABASE {name}")
+    return Database(postgres_url.replace("/postgres?", f"/{name}?", 1))
 
 
 @pytest.fixture

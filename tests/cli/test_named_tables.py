@@ -128,6 +128,21 @@ def test_a_table_of_the_metastore(
     assert "SP-R01" in capsys.readouterr().err
 
 
+def test_a_delta_table_of_the_catalog(
+    spark: SparkSession, project_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its catalog lists partitions by value, not as texts."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS looked_at")
+    spark.sql("DROP TABLE IF EXISTS looked_at.deltas")
+    spark.sql("CREATE TABLE looked_at.deltas (id INT, d DATE) USING delta PARTITIONED BY (d)")
+    spark.sql("INSERT INTO looked_at.deltas VALUES (1, '2026-04-25'), (1, '2026-04-26')")
+    code, body = answer(capsys, "check", "table:looked_at.deltas", "--key", "id", "--every", "day")
+    data = body["data"]
+    assert (code, data["rows"], data["files"], data["partitioned_by"]) == (1, 2, 2, "d (day)")
+    assert main(["check", "table:looked_at.deltas; DROP TABLE x", "--key", "id"]) == 3
+    assert "Nothing was written; the table is unchanged." in capsys.readouterr().err
+
+
 @pytest.fixture
 def shop(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("SETPOINT_CONNECTION_POSTGRES", postgres_url)
@@ -164,8 +179,15 @@ def test_a_postgres_table(
     code, body = answer(capsys, "keys", "postgres:shop.orders")
     assert body["data"]["rows"] == 100
     assert {"order_id", "line"} in [set(key["columns"]) for key in body["data"]["keys"]]
-    nulls = {column["name"]: column["nulls"] for column in body["data"]["columns"]}
-    assert set(nulls.values()) == {0}
+    columns = {column["name"]: column for column in body["data"]["columns"]}
+    assert {column["nulls"] for column in columns.values()} == {0}
+    assert [columns[name]["type"] for name in ("order_id", "line", "tax", "at", "until")] == [
+        "int",
+        "smallint",
+        "decimal(10,2)",
+        "timestamp",
+        "date",
+    ]
     assert main(["check", "postgres:shop.nothing", "--key", "a"]) == 2
     assert "SP-R01" in capsys.readouterr().err
 

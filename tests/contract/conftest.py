@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,6 @@ from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.server import SETTINGS, Server
 from setpoint.targets.postgres.target import PostgresTarget
 
-_NUMBERS = itertools.count()
 _TYPES: Mapping[str, T.DataType] = {
     "int": T.IntegerType(),
     "long": T.LongType(),
@@ -41,6 +40,7 @@ _TYPES: Mapping[str, T.DataType] = {
     "timestamps": T.ArrayType(T.TimestampType()),
 }
 Rows = Sequence[tuple[Any, ...]]
+_ATTEMPTS = itertools.count()
 
 
 class Contradiction:
@@ -75,7 +75,7 @@ class Job:
         )
         inputs = {"rows": Pinned(1, version or repr(rows))}
         run = Run(self.pipeline, self.window(text), {}, inputs, "", self.pipeline.definition())
-        write, attempt = self.pipeline.write, f"a{next(_NUMBERS)}"
+        write, attempt = self.pipeline.write, f"a{next(_ATTEMPTS)}"
         server = Server("test", self.url)
         fit, scope = self.target.fitted(schema, run)
         removes = isinstance(write, Merge) and write.delete_when is not None
@@ -117,19 +117,11 @@ class Job:
         return "published"
 
 
-@dataclass
 class Warehouse:
-    """A database of one test's own, looked at without setpoint."""
+    """A database of one test's own, with jobs that publish to it."""
 
-    url: str
-
-    def all(self, query: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            found = connection.execute(query.encode())
-            return found.fetchall() if found.description else []
-
-    def rows(self, table: str = "out") -> list[tuple[Any, ...]]:
-        return sorted(self.all(f"SELECT * FROM {table}"), key=repr)
+    def __init__(self, db: Any) -> None:
+        self.url, self.all, self.rows = db.url, db.all, db.rows
 
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self.url)
@@ -142,28 +134,21 @@ class Warehouse:
         table: str = "out",
         every: str = "day",
         name: str = "job",
+        url: str = "",
     ) -> Job:
+        """A job as the database's owner, or as the user of `url`."""
+
         def nothing(window: Window) -> None: ...
 
         given: dict[str, Any] = {} if write is None else {"write": write}
         target = postgres(table, connection="test", time=time)
-        return Job(self.url, pipeline(every=every, target=target, name=name, **given)(nothing))
+        made = pipeline(every=every, target=target, name=name, **given)(nothing)
+        return Job(url or self.url, made)
 
 
 @pytest.fixture
-def make_database(postgres_url: str) -> Callable[[], str]:
-    def make() -> str:
-        name = f"target{next(_NUMBERS)}"
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return postgres_url.replace("/postgres?", f"/{name}?", 1)
-
-    return make
-
-
-@pytest.fixture
-def warehouse(make_database: Callable[[], str]) -> Warehouse:
-    return Warehouse(make_database())
+def warehouse(db: Any) -> Warehouse:
+    return Warehouse(db)
 
 
 def _named(item: str) -> tuple[str, T.DataType]:

@@ -59,7 +59,7 @@ def test_a_second_user_is_told_what_to_have_granted(warehouse: Any, granted: boo
     warehouse.all(f"GRANT ALL ON out TO {user}")
     if granted:
         warehouse.all(f"GRANT USAGE, CREATE ON SCHEMA setpoint TO {user}")
-    job = type(warehouse)(url).job(time="d")
+    job = warehouse.job(time="d", url=url)
     wanted = r"SP-T03.*etl_\w+ may not use the schema setpoint.*belongs to \w+\..*GRANT USAGE"
     for act in (job.state, lambda: job.target.published_windows()):
         with pytest.raises(PermanentError, match=wanted):
@@ -71,7 +71,7 @@ def test_a_second_user_is_told_what_to_have_granted(warehouse: Any, granted: boo
 
 
 def test_a_user_who_may_make_no_schema_is_told_so(warehouse: Any) -> None:
-    job = type(warehouse)(as_user(warehouse, "etl3")).job(time="d")
+    job = warehouse.job(time="d", url=as_user(warehouse, "etl3"))
     with pytest.raises(PermanentError, match=r"SP-T03.*CREATE SCHEMA setpoint AUTH.*") as caught:
         job.stage(ROWS, COLUMNS, "2026-04-25", "")
     warehouse.all(caught.value.next.partition(": ")[2])

@@ -13,21 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import PROJECT
 from deltalake import DeltaTable
 from staging import Bench
 
 WORKER = Path(__file__).with_name("worker.py")
-PROJECT = """
-[spark]
-master = "local[1]"
-[spark.conf]
-"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"spark.driver.memory" = "1g"
-"spark.sql.shuffle.partitions" = 1
-[retry]
-first_wait = 0
-longest_wait = 0
-"""
 PIPELINE = """
 from pyspark.sql import SparkSession, functions as F
 from setpoint import Window, delta, pipeline

@@ -176,6 +176,15 @@ def lab(project_dir: Path, spark: SparkSession) -> Iterator[Lab]:
 
 
 @pytest.fixture
+def postgres_lab(lab: Lab, db: Any) -> Iterator[Lab]:
+    """The laboratory with the test's database as the connection `test`."""
+    config = replace(lab.project.config, connections={"test": db.url})
+    with Project(config, tell=lab.told.append, warn=lab.told.append) as project:
+        lab.project = project
+        yield lab
+
+
+@pytest.fixture
 def shelf() -> type[Shelf]:
     return Shelf
 

@@ -33,7 +33,6 @@ from setpoint import (
 )
 from setpoint.flow.faults import POINTS
 from setpoint.model.support import MATRIX
-from setpoint.project.wiring import Project
 
 DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
 SCHEMA = "id int, status string, seq long, d date"
@@ -93,15 +92,6 @@ class Cell:
         return self.lab.run(self.job(rows), window, **rest)
 
 
-@pytest.fixture
-def database(postgres_url: str) -> str:
-    psycopg = pytest.importorskip("psycopg")
-    name = f"contract{next(_NUMBERS)}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return postgres_url.replace("/postgres?", f"/{name}?", 1)
-
-
 @pytest.fixture(params=[f"{pattern}-{kind}" for pattern, kind in MATRIX])
 def cell(lab: Any, request: pytest.FixtureRequest) -> Iterator[Cell]:
     pattern, kind = request.param.split("-")
@@ -152,34 +142,24 @@ def _cell(lab: Any, request: pytest.FixtureRequest, pattern: str, kind: str) -> 
             )
             lab.spark.sql(f"DROP DATABASE {name} CASCADE")
         case "postgres":
-            yield from _postgres_cell(lab, request, pattern)
+            yield _postgres_cell(request, pattern)
 
 
-def _postgres_cell(lab: Any, request: pytest.FixtureRequest, pattern: str) -> Iterator[Cell]:
-    import psycopg
-
-    url = request.getfixturevalue("database")
+def _postgres_cell(request: pytest.FixtureRequest, pattern: str) -> Cell:
+    lab, db = (request.getfixturevalue(name) for name in ("postgres_lab", "db"))
     time = {"time": "d"} if pattern in SLICED else {}
-
-    def ask(query: str) -> list[Row]:
-        with psycopg.connect(url, autocommit=True) as connection:
-            return _sorted(connection.execute(query).fetchall())
-
-    config = replace(lab.project.config, connections={"test": url})
-    with Project(config, tell=lab.told.append, warn=lab.told.append) as project:
-        lab.project = project
-        yield Cell(
-            lab,
-            pattern,
-            "postgres",
-            postgres("out", connection="test", **time),
-            lambda: ask("SELECT * FROM out"),
-            lambda: (
-                ask("SELECT ctid::text, xmin::text FROM out")
-                + ask("SELECT generation FROM setpoint.receipts")
-            ),
-            ('order"; drop table x; --', "select", "ünïcödé", "a b", "back`tick"),
-        )
+    return Cell(
+        lab,
+        pattern,
+        "postgres",
+        postgres("out", connection="test", **time),
+        db.rows,
+        lambda: (
+            db.all("SELECT ctid::text, xmin::text FROM out ORDER BY 1")
+            + db.all("SELECT generation FROM setpoint.receipts ORDER BY 1")
+        ),
+        ('order"; drop table x; --', "select", "ünïcödé", "a b", "back`tick"),
+    )
 
 
 def _rows_of(table: Any) -> list[Row]:

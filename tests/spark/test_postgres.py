@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import socket
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from setpoint import (
@@ -39,59 +35,18 @@ B = [(1, 9.0, DAY), (3, 3.0, DAY), (4, 4.0, DAY)]
 ORDERS = "id int, status string, seq long"
 BY_DAY = postgres("out", connection="test", time="d")
 TABLE = postgres("out", connection="test")
-_NUMBERS = itertools.count()
-
-
-@dataclass
-class Database:
-    """A database of one test's own, looked at without setpoint."""
-
-    url: str
-
-    def all(self, query: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            found = connection.execute(query.encode())
-            return found.fetchall() if found.description else []
-
-    def rows(self, table: str = "out") -> list[tuple[Any, ...]]:
-        return sorted(self.all(f"SELECT * FROM {table}"), key=repr)
-
-    def versions(self, table: str = "out") -> list[tuple[Any, ...]]:
-        """The row versions: every update, and every row written again, shows."""
-        return sorted(self.all(f"SELECT ctid::text, xmin::text, xmax::text FROM {table}"))
-
-    def stages(self) -> list[str]:
-        found = self.all(
-            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-            "WHERE nspname = 'setpoint' AND relname LIKE 'stage%'"
-        )
-        return [name for (name,) in found]
 
 
 @pytest.fixture
-def db(postgres_url: str) -> Database:
-    name = f"test{next(_NUMBERS)}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return Database(postgres_url.replace("/postgres?", f"/{name}?", 1))
-
-
-@pytest.fixture
-def lab(lab: Any, db: Database, project_dir: Path) -> Iterator[Any]:
-    """The suite's laboratory with the test's database as the connection `test`."""
-    config = Config(
-        root=project_dir, ledger="sqlite:///.setpoint/ledger.db", connections={"test": db.url}
-    )
-    with Project(config, tell=lab.told.append, warn=lab.told.append) as project:
-        lab.project = project
-        yield lab
+def lab(postgres_lab: Any) -> Any:
+    return postgres_lab
 
 
 def merge(**rest: Any) -> Merge:
     return Merge(key="id", sequence_by="seq", **rest)
 
 
-def test_one_run_and_three_runs_leave_the_same_state(lab: Any, db: Database) -> None:
+def test_one_run_and_three_runs_leave_the_same_state(lab: Any, db: Any) -> None:
     """The second and the third run find the window done: no new row version, no receipt."""
     job = lab.job(A, target=BY_DAY)
     assert lab.run(job).state == "published"
@@ -103,7 +58,7 @@ def test_one_run_and_three_runs_leave_the_same_state(lab: Any, db: Database) -> 
     assert db.stages() == []
 
 
-def test_changed_rows_replace_the_slice_and_no_other_row(lab: Any, db: Database) -> None:
+def test_changed_rows_replace_the_slice_and_no_other_row(lab: Any, db: Any) -> None:
     """Row versions of the other window are the same before and after."""
     lab.run(lab.job([(9, 9.0, AFTER)], target=BY_DAY), "2026-04-26")
     other = db.versions("out WHERE d = '2026-04-26'")
@@ -117,7 +72,7 @@ def test_changed_rows_replace_the_slice_and_no_other_row(lab: Any, db: Database)
     assert lab.run(job).state == "unchanged"
 
 
-def test_new_run_key_with_the_same_rows_renews_the_receipt_alone(lab: Any, db: Database) -> None:
+def test_new_run_key_with_the_same_rows_renews_the_receipt_alone(lab: Any, db: Any) -> None:
     lab.run(lab.job(A, target=BY_DAY))
     before = db.versions()
     job = lab.job(list(reversed(A)), target=BY_DAY)
@@ -138,7 +93,7 @@ def test_new_run_key_with_the_same_rows_renews_the_receipt_alone(lab: Any, db: D
         "UPDATE out SET d = '2026-04-27' WHERE id = 1",
     ],
 )
-def test_a_foreign_change_makes_the_window_run_again(lab: Any, db: Database, change: str) -> None:
+def test_a_foreign_change_makes_the_window_run_again(lab: Any, db: Any, change: str) -> None:
     """Whatever somebody else did to the slice, the next run sees it and puts the rows back."""
     job = lab.job(A, target=BY_DAY)
     lab.run(job)
@@ -148,7 +103,7 @@ def test_a_foreign_change_makes_the_window_run_again(lab: Any, db: Database, cha
     assert db.rows("out WHERE d = '2026-04-25'") == sorted(A)
 
 
-def test_maintenance_is_no_change(lab: Any, db: Database) -> None:
+def test_maintenance_is_no_change(lab: Any, db: Any) -> None:
     job = lab.job(A, target=BY_DAY)
     lab.run(job)
     for statement in ("VACUUM FREEZE out", "VACUUM FULL out", "CREATE INDEX ON out (id)"):
@@ -156,7 +111,7 @@ def test_maintenance_is_no_change(lab: Any, db: Database) -> None:
         assert lab.run(job).state == "unchanged", statement
 
 
-def test_a_year_of_windows_is_looked_at_in_one_go(lab: Any, db: Database) -> None:
+def test_a_year_of_windows_is_looked_at_in_one_go(lab: Any, db: Any) -> None:
     """365 windows are judged by a handful of queries; one touched window is found among them."""
     db.all("CREATE TABLE out (id int, amount float8, d timestamptz)")
     moment = dt.datetime(2025, 3, 1, 12, tzinfo=dt.timezone.utc)
@@ -171,7 +126,7 @@ def test_a_year_of_windows_is_looked_at_in_one_go(lab: Any, db: Database) -> Non
     assert bound.target.inspect(windows)[windows[59]].untouched is False
 
 
-def test_a_row_outside_the_window_is_refused_and_its_stage_dropped(lab: Any, db: Database) -> None:
+def test_a_row_outside_the_window_is_refused_and_its_stage_dropped(lab: Any, db: Any) -> None:
     with pytest.raises(RefusedError, match=r"SP-O02.*1 of 3 rows") as caught:
         lab.run(lab.job([*A, (666, 6.0, AFTER)], target=BY_DAY))
     assert "666" in caught.value.what
@@ -179,7 +134,7 @@ def test_a_row_outside_the_window_is_refused_and_its_stage_dropped(lab: Any, db:
     assert db.all("SELECT to_regclass('public.out')") == [(None,)]
 
 
-def test_audits_gate_the_publish_and_show_offenders(lab: Any, db: Database) -> None:
+def test_audits_gate_the_publish_and_show_offenders(lab: Any, db: Any) -> None:
     """Row-level, unique, query and function audits each see the staged rows and keep them out."""
     rows = [(1, 1.5, DAY), (1, None, DAY), (2, -5.0, DAY)]
     lab.run(lab.job(A, target=BY_DAY))
@@ -199,7 +154,7 @@ def test_audits_gate_the_publish_and_show_offenders(lab: Any, db: Database) -> N
     assert len(db.stages()) == 4
 
 
-def test_a_merge_updates_inserts_and_keeps_the_rest(lab: Any, db: Database) -> None:
+def test_a_merge_updates_inserts_and_keeps_the_rest(lab: Any, db: Any) -> None:
     lab.run(lab.job([(1, "new", 1), (2, "new", 1)], ORDERS, target=TABLE, write=merge()))
     job = lab.job([(2, "paid", 2), (3, "new", 2)], ORDERS, target=TABLE, write=merge())
     assert lab.run(job, "2026-04-26").state == "published"
@@ -210,7 +165,7 @@ def test_a_merge_updates_inserts_and_keeps_the_rest(lab: Any, db: Database) -> N
 
 @pytest.mark.parametrize("index", [True, False])
 def test_merging_the_same_batch_again_changes_no_row_version(
-    lab: Any, db: Database, shelf: Any, index: bool
+    lab: Any, db: Any, shelf: Any, index: bool
 ) -> None:
     """Run again: unchanged. Forced, and with one row more: only that row is written."""
     db.all(f"CREATE TABLE out (id int {'PRIMARY KEY' if index else ''}, status text, seq int8)")
@@ -226,7 +181,7 @@ def test_merging_the_same_batch_again_changes_no_row_version(
     assert db.rows() == [(1, "new", 1), (2, "new", 1), (3, "new", 1)]
 
 
-def test_a_removed_key_stays_removed_until_a_newer_row_comes(lab: Any, db: Database) -> None:
+def test_a_removed_key_stays_removed_until_a_newer_row_comes(lab: Any, db: Any) -> None:
     write = merge(delete_when="status = 'gone'")
 
     def run(window: str, *rows: tuple[Any, ...]) -> Any:
@@ -243,7 +198,7 @@ def test_a_removed_key_stays_removed_until_a_newer_row_comes(lab: Any, db: Datab
     assert db.rows() == [(2, "new", 1)]
 
 
-def test_ties_are_resolved_the_same_way_in_one_batch_and_in_two(lab: Any, db: Database) -> None:
+def test_ties_are_resolved_the_same_way_in_one_batch_and_in_two(lab: Any, db: Any) -> None:
     one, other = (1, "a", 1), (1, "B", 1)
     made = {}
     for name, batches in {
@@ -262,7 +217,7 @@ def test_ties_are_resolved_the_same_way_in_one_batch_and_in_two(lab: Any, db: Da
     assert "1 keys had several rows with the same sequence_by" in made["one_go"][1]
 
 
-def test_duplicates_are_resolved_before_the_audits_judge(lab: Any, db: Database) -> None:
+def test_duplicates_are_resolved_before_the_audits_judge(lab: Any, db: Any) -> None:
     """A null in an older version is no violation; the count is that of the rows that stay."""
     rows = [(1, None, 1), (1, "newest", 3), (1, "middle", 2), (2, "x", 1)]
     audits = [not_null("status"), unique("id")]
@@ -271,7 +226,7 @@ def test_duplicates_are_resolved_before_the_audits_judge(lab: Any, db: Database)
     assert outcome.receipt.rows == 2
 
 
-def test_null_keys_are_refused_allowed_or_put_aside(lab: Any, db: Database) -> None:
+def test_null_keys_are_refused_allowed_or_put_aside(lab: Any, db: Any) -> None:
     rows = [(1, "new", 1), (None, "lost", 1)]
     with pytest.raises(RefusedError, match=r"SP-O06.*1 of 2 rows.*lost"):
         lab.run(lab.job(rows, ORDERS, target=TABLE, write=merge()))
@@ -288,7 +243,7 @@ def test_null_keys_are_refused_allowed_or_put_aside(lab: Any, db: Database) -> N
 
 
 def test_a_complete_merge_removes_missing_keys_and_the_newest_window_counts(
-    lab: Any, db: Database
+    lab: Any, db: Any
 ) -> None:
     write = merge(when_missing="delete")
     lab.run(lab.job([(1, "a", 1), (2, "a", 1)], ORDERS, target=TABLE, write=write))
@@ -303,7 +258,7 @@ def test_a_complete_merge_removes_missing_keys_and_the_newest_window_counts(
     "change",
     ["INSERT INTO out VALUES (9, 'x', 9)", "DELETE FROM out", "UPDATE out SET status = 'x'"],
 )
-def test_a_foreign_change_of_a_merged_table_is_seen(lab: Any, db: Database, change: str) -> None:
+def test_a_foreign_change_of_a_merged_table_is_seen(lab: Any, db: Any, change: str) -> None:
     """Other windows' merges are no foreign change; somebody else's statement is one for all."""
     db.all("CREATE TABLE out (id int PRIMARY KEY, status text, seq int8)")
     db.all("INSERT INTO out VALUES (77, 'theirs', 1)")
@@ -319,7 +274,7 @@ def test_a_foreign_change_of_a_merged_table_is_seen(lab: Any, db: Database, chan
     assert lab.run(first).state == "unchanged"
 
 
-def test_events_are_inserted_once_and_contradictions_reported(lab: Any, db: Database) -> None:
+def test_events_are_inserted_once_and_contradictions_reported(lab: Any, db: Any) -> None:
     write = InsertNew(key="id")
     job = lab.job([(1, "a", 1), (1, "a", 1), (2, "b", 1)], ORDERS, target=TABLE, write=write)
     lab.run(job)
@@ -340,7 +295,7 @@ def test_events_are_inserted_once_and_contradictions_reported(lab: Any, db: Data
     assert db.rows() == [(1, "a", 1), (2, "b", 1), (3, "c", 1), (4, "d", 1)]
 
 
-def test_a_condition_names_what_is_replaced(lab: Any, db: Database) -> None:
+def test_a_condition_names_what_is_replaced(lab: Any, db: Any) -> None:
     schema = "id int, region string, d date"
     db.all("CREATE TABLE out (id int, region text, d date)")
     db.all("INSERT INTO out VALUES (7, 'US', '2026-04-25'), (8, 'EU', '2026-04-24')")
@@ -363,7 +318,7 @@ def test_a_condition_names_what_is_replaced(lab: Any, db: Database) -> None:
     assert [row[0] for row in db.rows()] == [3, 7, 8]
 
 
-def test_a_row_on_which_the_two_engines_disagree_is_refused(lab: Any, db: Database) -> None:
+def test_a_row_on_which_the_two_engines_disagree_is_refused(lab: Any, db: Any) -> None:
     """1 / 2 is 0.5 in Spark and 0 in PostgreSQL: the next run would not find the row again."""
     write = DeleteInsert(where="id / 2 > 0")
     with pytest.raises(RefusedError, match=r"SP-O02.*not in PostgreSQL"):
@@ -372,7 +327,7 @@ def test_a_row_on_which_the_two_engines_disagree_is_refused(lab: Any, db: Databa
         )
 
 
-def test_replace_holds_the_newest_window(lab: Any, db: Database) -> None:
+def test_replace_holds_the_newest_window(lab: Any, db: Any) -> None:
     lab.run(lab.job(A, target=TABLE, write=Replace()))
     job = lab.job(B, target=TABLE, write=Replace())
     lab.run(job, "2026-04-26")
@@ -385,7 +340,7 @@ def test_replace_holds_the_newest_window(lab: Any, db: Database) -> None:
     assert db.rows() == sorted(B)
 
 
-def test_every_type_arrives_as_it_was(lab: Any, db: Database) -> None:
+def test_every_type_arrives_as_it_was(lab: Any, db: Any) -> None:
     """All Spark types reach a new table and come back through the stage unharmed."""
     from pyspark.sql import functions as F
 
@@ -438,7 +393,7 @@ def test_every_type_arrives_as_it_was(lab: Any, db: Database) -> None:
     ],
 )
 def test_the_column_of_the_window_arrives_in_every_type(
-    kind: str, value: Any, column: str, lab: Any, db: Database
+    kind: str, value: Any, column: str, lab: Any, db: Any
 ) -> None:
     """A value that the window prescribes is published, audited and read back like any other."""
     db.all(f"CREATE TABLE out (note text, d {column}, id int)")
@@ -459,7 +414,7 @@ def test_the_column_of_the_window_arrives_in_every_type(
     assert db.rows() == sorted(rows, key=repr)
 
 
-def test_an_existing_table_keeps_its_types_constraints_and_defaults(lab: Any, db: Database) -> None:
+def test_an_existing_table_keeps_its_types_constraints_and_defaults(lab: Any, db: Any) -> None:
     """Texts become uuid, jsonb, enum and varchar; what PostgreSQL fills in is left to it."""
     db.all("CREATE TYPE mood AS ENUM ('good', 'bad')")
     db.all("CREATE SCHEMA sales")
@@ -500,7 +455,7 @@ def test_an_existing_table_keeps_its_types_constraints_and_defaults(lab: Any, db
     assert db.versions("sales.out") == before
 
 
-def test_a_partitioned_table_takes_rows_where_it_has_a_partition(lab: Any, db: Database) -> None:
+def test_a_partitioned_table_takes_rows_where_it_has_a_partition(lab: Any, db: Any) -> None:
     db.all("CREATE TABLE out (id int, amount float8, d date) PARTITION BY RANGE (d)")
     db.all("CREATE TABLE p PARTITION OF out FOR VALUES FROM ('2026-04-25') TO ('2026-04-26')")
     job = lab.job(A, target=BY_DAY)
@@ -511,7 +466,7 @@ def test_a_partitioned_table_takes_rows_where_it_has_a_partition(lab: Any, db: D
         lab.run(lab.job([(1, 1.0, AFTER)], target=BY_DAY), "2026-04-26")
 
 
-def test_what_is_no_table_or_hides_rows_is_refused(lab: Any, db: Database) -> None:
+def test_what_is_no_table_or_hides_rows_is_refused(lab: Any, db: Any) -> None:
     db.all("CREATE TABLE t (id int, amount float8, d date)")
     db.all("CREATE VIEW v AS SELECT * FROM t")
     db.all("CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
@@ -527,7 +482,7 @@ def test_what_is_no_table_or_hides_rows_is_refused(lab: Any, db: Database) -> No
     assert db.rows("t") == []
 
 
-def test_columns_are_fitted_and_added_only_when_allowed(lab: Any, db: Database) -> None:
+def test_columns_are_fitted_and_added_only_when_allowed(lab: Any, db: Any) -> None:
     lab.run(lab.job(A, target=BY_DAY))
     wider = [(5, 5.0, AFTER, "x")]
     schema = "id int, amount double, d date, note string"
@@ -541,7 +496,7 @@ def test_columns_are_fitted_and_added_only_when_allowed(lab: Any, db: Database) 
     assert lab.run(lab.job(A, target=BY_DAY)).state == "unchanged"
 
 
-def test_hostile_names_are_only_names(lab: Any, db: Database) -> None:
+def test_hostile_names_are_only_names(lab: Any, db: Any) -> None:
     """Schema, table and columns that look like SQL, in every pattern."""
     name = 'order"; drop table x; -- %s $1'
     db.all("CREATE TABLE x (id int)")
@@ -570,9 +525,7 @@ def test_hostile_names_are_only_names(lab: Any, db: Database) -> None:
 
 
 @pytest.mark.parametrize("point", ["resolved", "read", "staged", "audited", "published"])
-def test_a_failure_at_any_point_is_healed_by_the_next_try(
-    lab: Any, db: Database, point: str
-) -> None:
+def test_a_failure_at_any_point_is_healed_by_the_next_try(lab: Any, db: Any, point: str) -> None:
     """The first try fails there, the second one ends like a clean run; no stage is left."""
     lab.run(lab.job(B, target=BY_DAY))
     job = lab.job(A, target=BY_DAY)
@@ -583,7 +536,7 @@ def test_a_failure_at_any_point_is_healed_by_the_next_try(
 
 
 def test_an_answer_that_is_lost_after_the_commit_is_settled_by_the_receipt(
-    lab: Any, db: Database
+    lab: Any, db: Any
 ) -> None:
     job = lab.job(A, target=BY_DAY)
     outcome = lab.run(job, fault="committed:lose")
@@ -651,7 +604,7 @@ def _received(end: socket.socket) -> bytes:
 
 @pytest.mark.parametrize("forward", [True, False])
 def test_a_connection_lost_during_commit_is_settled_by_asking_the_server(
-    lab: Any, db: Database, project_dir: Path, forward: bool
+    lab: Any, db: Any, project_dir: Path, forward: bool
 ) -> None:
     """Committed: the run is done, with one generation. Rolled back: the next try publishes."""
     import tempfile
@@ -671,7 +624,7 @@ def test_a_connection_lost_during_commit_is_settled_by_asking_the_server(
     assert db.all("SELECT max(generation), count(*) FROM setpoint.receipts") == [(2, 2)]
 
 
-def test_a_server_that_cannot_be_asked_leaves_the_commit_unknown(lab: Any, db: Database) -> None:
+def test_a_server_that_cannot_be_asked_leaves_the_commit_unknown(lab: Any, db: Any) -> None:
     """The advice is the one that every destination gives, and no password is in it."""
     from setpoint.targets.postgres.commit import settle
     from setpoint.targets.postgres.server import Server
@@ -687,7 +640,7 @@ def test_a_server_that_cannot_be_asked_leaves_the_commit_unknown(lab: Any, db: D
         settle(Server("test", db.url), run, 2**40, "cut")
 
 
-def test_two_runs_of_one_window_at_once_publish_one_statement(lab: Any, db: Database) -> None:
+def test_two_runs_of_one_window_at_once_publish_one_statement(lab: Any, db: Any) -> None:
     """Both wait for each other: no row is doubled, and the same run is published once."""
     job = lab.job(A, target=BY_DAY)
     bound, world = lab.bind(job), lab.world()
@@ -711,7 +664,7 @@ def test_two_runs_of_one_window_at_once_publish_one_statement(lab: Any, db: Data
     assert db.stages() == []
 
 
-def test_two_windows_at_once_both_land_and_one_makes_the_table(lab: Any, db: Database) -> None:
+def test_two_windows_at_once_both_land_and_one_makes_the_table(lab: Any, db: Any) -> None:
     write = merge(delete_when="status = 'gone'")
     jobs = {
         "2026-04-25": lab.job([(1, "old", 1), (2, "x", 1)], ORDERS, target=TABLE, write=write),
@@ -734,7 +687,7 @@ def test_two_windows_at_once_both_land_and_one_makes_the_table(lab: Any, db: Dat
     assert db.rows() == [(2, "x", 1), (3, "x", 1)]
 
 
-def test_rows_of_a_task_that_lost_are_never_published(lab: Any, db: Database) -> None:
+def test_rows_of_a_task_that_lost_are_never_published(lab: Any, db: Any) -> None:
     """What another transaction leaves in the stage is not looked at."""
     job = lab.job(A, target=BY_DAY)
     bound = lab.bind(job)
@@ -751,7 +704,7 @@ def test_rows_of_a_task_that_lost_are_never_published(lab: Any, db: Database) ->
     assert db.rows() == sorted(A)
 
 
-def test_a_stage_that_the_server_lost_is_not_published(lab: Any, db: Database) -> None:
+def test_a_stage_that_the_server_lost_is_not_published(lab: Any, db: Any) -> None:
     """Unlogged tables are empty after a crash of the server; the slice must not be emptied too."""
     from setpoint.flow.publish import publish
     from setpoint.model.run import Run
@@ -772,7 +725,7 @@ def test_a_stage_that_the_server_lost_is_not_published(lab: Any, db: Database) -
         bound.target.drop_stage(staged.location)
 
 
-def test_leftovers_of_refused_attempts_are_listed_and_dropped(lab: Any, db: Database) -> None:
+def test_leftovers_of_refused_attempts_are_listed_and_dropped(lab: Any, db: Any) -> None:
     job = lab.job([(1, None, DAY)], target=BY_DAY, audits=[not_null("amount")])
     with pytest.raises(RefusedError):
         lab.run(job)
@@ -791,7 +744,7 @@ def test_leftovers_of_refused_attempts_are_listed_and_dropped(lab: Any, db: Data
 
 
 def test_connections_are_found_or_missed_in_clear_words(
-    lab: Any, db: Database, project_dir: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Any, db: Any, project_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = lab.job(A, target=postgres("out", connection="ware house", time="d"))
     with pytest.raises(UsageError, match=r"SP-C03.*SETPOINT_CONNECTION_WARE_HOUSE"):
@@ -810,14 +763,14 @@ def test_connections_are_found_or_missed_in_clear_words(
     assert "s3cret" not in repr(Config(root=project_dir, connections={"a": "s3cret"}))
 
 
-def test_a_text_that_postgresql_cannot_store_is_refused(lab: Any, db: Database) -> None:
+def test_a_text_that_postgresql_cannot_store_is_refused(lab: Any, db: Any) -> None:
     rows = [(1, "a\x00b", 1)]
     with pytest.raises(RefusedError, match=r"SP-O05.*U\+0000"):
         lab.run(lab.job(rows, ORDERS, target=TABLE, write=Replace()))
     assert db.stages() == []
 
 
-def test_a_connection_that_a_task_loses_is_tried_again(lab: Any, db: Database) -> None:
+def test_a_connection_that_a_task_loses_is_tried_again(lab: Any, db: Any) -> None:
     """The server ends the tasks' sessions during the first staging job: the second try lands."""
     ended: list[int] = []
 

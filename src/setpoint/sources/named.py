@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError
-from setpoint.sources.existing import ExistingTable, TableFile, folders, no_table
+from setpoint.sources.existing import ExistingTable, TableFile, folders, no_table, unreadable
 from setpoint.targets.iceberg.catalog import CatalogSettings
 from setpoint.targets.iceberg.catalog import TableName as IcebergName
 from setpoint.targets.postgres.names import parse_name, quote
@@ -20,27 +20,25 @@ if TYPE_CHECKING:
     from setpoint.targets.iceberg.log import Version
     from setpoint.targets.postgres.catalog import StoredColumn
 
-    Read = Callable[[SparkSession], DataFrame]
-
 _EPOCH = date(1970, 1, 1)
 # PostgreSQL's types as Spark and Arrow know them; any other is read as its text.
 _PLAIN = {
-    "bool": "boolean",
-    "int2": "smallint",
-    "int4": "int",
-    "int8": "bigint",
-    "float4": "float",
-    "float8": "double",
+    "boolean": "boolean",
+    "smallint": "smallint",
+    "integer": "int",
+    "bigint": "bigint",
+    "real": "float",
+    "double precision": "double",
     "date": "date",
-    "timestamp": "timestamp_ntz",
-    "timestamptz": "timestamp",
+    "timestamp without time zone": "timestamp_ntz",
+    "timestamp with time zone": "timestamp",
     "bytea": "binary",
 }
 # Beyond what Spark's times can hold, and `infinity`: brought to the ends of what they can.
 _ENDS = {
     "date": ("0001-01-01", "9999-12-31"),
-    "timestamp": ("0001-01-01", "9999-12-31 23:59:59.999999"),
-    "timestamptz": ("0001-01-01+00", "9999-12-31 23:59:59.999999+00"),
+    "timestamp without time zone": ("0001-01-01", "9999-12-31 23:59:59.999999"),
+    "timestamp with time zone": ("0001-01-01+00", "9999-12-31 23:59:59.999999+00"),
 }
 
 
@@ -87,8 +85,6 @@ def open_catalogued(
     label: str, sessions: Sessions, connectors: frozenset[str], name: str
 ) -> ExistingTable:
     """A table that the Spark session knows by name: of the metastore, or of another catalog."""
-    from setpoint.spark.failures import explain
-
     session = sessions.get(connectors)
     try:
         if not session.catalog.tableExists(name):
@@ -98,14 +94,14 @@ def open_catalogued(
         partition_columns = tuple(column.name for column in described if column.isPartition)
         found = session.sql(f"SHOW PARTITIONS {name}").collect() if partition_columns else []
     except Exception as error:
-        raise explain(error, f"looking for {label}", code="SP-R01") from error
+        raise unreadable(label, error) from error
     return ExistingTable(
         label=label,
         kind="table",
         storage=None,
         columns=columns,
         partition_columns=partition_columns,
-        files=tuple(TableFile(row[0], folders(row[0])) for row in found),
+        files=tuple(_listed(row.asDict()) for row in found),
         connectors=connectors,
         units="partition" if partition_columns else "",
         read=lambda session: session.table(name),
@@ -115,6 +111,7 @@ def open_catalogued(
 def open_postgres(label: str, server: Server, table: str) -> ExistingTable:
     """A table of a PostgreSQL server; its rows are read once, by one query."""
     from setpoint.targets.postgres.catalog import describe
+    from setpoint.targets.postgres.failures import without_secrets
 
     name = parse_name(table)
     with server.session(f"looking at {name}") as connection:
@@ -123,8 +120,10 @@ def open_postgres(label: str, server: Server, table: str) -> ExistingTable:
         raise no_table(label, f"the database of the connection {server.name} has no table {name}")
     columns = stored.columns
 
+    @cache  # several passes follow: they must see the same rows, and the server be asked once
     def read(session: SparkSession) -> DataFrame:
-        return _read_once(session, server, columns, name.sql)
+        with without_secrets(server):
+            return _read_once(session, server, columns, name.sql)
 
     return ExistingTable(
         label=label,
@@ -134,7 +133,7 @@ def open_postgres(label: str, server: Server, table: str) -> ExistingTable:
         partition_columns=(),
         files=(),
         units="",
-        read=_kept(read),
+        read=read,
     )
 
 
@@ -163,27 +162,16 @@ def _read_once(
             for n, column in enumerate(columns)
         )
     )
-    # Several passes follow: they must see the same rows, and the server be asked once.
-    spread = named.repartition(session.sparkContext.defaultParallelism)
+    spread = named.repartition(int(session.conf.get("spark.sql.shuffle.partitions") or 1))
     return spread.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
 
 
-def _kept(read: Read) -> Read:
-    """The frame of the first call, for every call after it."""
-    found: list[DataFrame] = []
-
-    def once(session: SparkSession) -> DataFrame:
-        if not hasattr(session, "_jsparkSession"):
-            raise PermanentError(
-                "SP-S06",
-                "The rows of a PostgreSQL table cannot be kept through Spark Connect.",
-                next="Use a classic session: set [spark] master instead of remote.",
-            )
-        if not found:
-            found.append(read(session))
-        return found[0]
-
-    return once
+def _listed(row: dict[str, Any]) -> TableFile:
+    """A row of SHOW PARTITIONS: a text like d=2026-04-25, or a column for each value."""
+    text = row.get("partition")
+    if len(row) == 1 and isinstance(text, str) and "=" in text:
+        return TableFile(text, folders(text))
+    return TableFile(str(row), row)
 
 
 def _selected(column: StoredColumn) -> str:
