@@ -23,7 +23,7 @@ UTC = dt.timezone.utc
 def fingerprint(frame: DataFrame) -> str | None:
     from pyspark.sql import functions as F
 
-    low, high = fingerprint_sums(F.col("h"))
+    low, high = map(F.expr, fingerprint_sums("h"))
     hashed = frame.select(row_hash(frame.schema).alias("h"))
     row = hashed.agg(F.count("*").alias("n"), low.alias("low"), high.alias("high")).first()
     assert row is not None

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as T
 
 from setpoint import Merge, delta, publish
-from setpoint.spark.ordering import order_sql
+from setpoint.spark.contents import hash_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def histories(draw: Any) -> list[tuple[int, list[Row]]]:
 def order(spark: SparkSession) -> dict[Row, int]:
     """The place of every possible row in the total order, as Spark computes it."""
     possible = list(product(IDS, SEQUENCES, STATUSES))
-    frame = spark.createDataFrame(possible, SCHEMA).selectExpr("*", f"{order_sql(SCHEMA)} AS place")
+    frame = spark.createDataFrame(possible, SCHEMA).selectExpr("*", f"{hash_sql(SCHEMA)} AS place")
     return {(row["id"], row["seq"], row["status"]): row["place"] for row in frame.collect()}
 
 

@@ -8,12 +8,9 @@ how rows are spread over batches, nor in which order the batches come.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
-from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -21,8 +18,7 @@ from setpoint.errors import RefusedError, for_example
 from setpoint.model.run import Run
 from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.audits import sample
-from setpoint.spark.contents import quoted
-from setpoint.spark.ordering import order_sql
+from setpoint.spark.contents import HASH, quoted, row_hash
 from setpoint.spark.stage import metrics_of
 
 if TYPE_CHECKING:
@@ -30,9 +26,8 @@ if TYPE_CHECKING:
 
 DELETED = "__setpoint_deleted"
 TIED = "__setpoint_tied"
-_ORDER = "__setpoint_order"
 _PLACE = "__setpoint_place"
-_OURS = (DELETED, TIED, _ORDER, _PLACE)
+_OURS = (DELETED, TIED, HASH, _PLACE)
 
 
 def to_keep(frame: DataFrame) -> DataFrame:
@@ -61,7 +56,7 @@ class Incoming:
             null_sequence = null_sequence & ~null_key
         observed = given.observe(
             self._observation,
-            F.count(F.lit(1)).alias("rows"),
+            F.expr("count(1) AS rows"),
             F.count_if(null_key).alias("null_keys"),
             F.count_if(null_sequence).alias("null_sequences"),
         )
@@ -129,16 +124,19 @@ class Incoming:
 class Batch:
     """The rows of a keyed write with duplicates resolved.
 
-    `frame` has the columns of the given frame and `TIED`: for a Merge, rows that were chosen
-    from several with one sequence; for an InsertNew, rows with a contradicting twin. With
+    `frame` has the columns of the given frame, `HASH` and `TIED`: for a Merge, rows that were
+    chosen from several with one sequence; for an InsertNew, rows with a contradicting twin. With
     `delete_when` it has `DELETED` too.
     """
 
     def __init__(self, given: DataFrame, write: Merge | InsertNew, run: Run) -> None:
         self.incoming = Incoming(given, write, run)
-        frame = self.incoming.frame.withColumn(_ORDER, F.expr(order_sql(given.schema)))
+        frame = self.incoming.frame.withColumn(HASH, row_hash(given.schema))
         ranked = _events(frame, write) if isinstance(write, InsertNew) else _versions(frame, write)
-        self.frame = ranked.where(F.col(_PLACE) == 1).drop(_PLACE, _ORDER)
+        self.frame = ranked.where(f"{_PLACE} = 1").drop(_PLACE)
+        if DELETED in self.frame.columns:
+            # A key that is removed by a row is another fact than a row that stays.
+            self.frame = self.frame.withColumn(HASH, F.expr(f"xxhash64({HASH}, {DELETED})"))
 
     def refuse(self, tied: int) -> None:
         """Refuse what no choice between the rows can heal."""
@@ -148,30 +146,31 @@ class Batch:
 
 
 def _events(frame: DataFrame, write: InsertNew) -> DataFrame:
-    over = Over.partitionBy(*_columns(write.keys))
-    tied = F.min(_ORDER).over(over) != F.col(_ORDER)
-    place = F.row_number().over(over.orderBy(F.col(_ORDER).desc()))
-    return frame.withColumn(TIED, tied).withColumn(_PLACE, place)
+    keys = _listed(write.keys)
+    return frame.selectExpr(
+        "*",
+        f"min({HASH}) OVER (PARTITION BY {keys}) <> {HASH} AS {TIED}",
+        f"row_number() OVER (PARTITION BY {keys} ORDER BY {HASH} DESC) AS {_PLACE}",
+    )
 
 
 def _versions(frame: DataFrame, write: Merge) -> DataFrame:
-    versions = _columns(write.sequence)
+    sequence = list(write.sequence)
     if write.delete_when is not None:
         deleted = F.coalesce(F.expr(write.delete_when), F.lit(False))
         frame = frame.withColumn(DELETED, deleted)
-        versions = [*versions, F.col(DELETED)]
-    order = [*(column.desc() for column in versions), F.col(_ORDER).desc()]
-    over = Over.partitionBy(*_columns(write.keys)).orderBy(*order)
-    version = F.struct(*versions)
-    tied = F.lead(version).over(over).eqNullSafe(version) & (
-        F.lead(_ORDER).over(over) != F.col(_ORDER)
+        sequence.append(DELETED)
+    order = ", ".join(f"{quoted(name)} DESC" for name in sequence)
+    over = f"OVER (PARTITION BY {_listed(write.keys)} ORDER BY {order}, {HASH} DESC)"
+    version = f"struct({_listed(sequence)})"
+    tied = f"lead({version}) {over} <=> {version} AND lead({HASH}) {over} <> {HASH}"
+    return frame.selectExpr(
+        "*", f"coalesce({tied}, false) AS {TIED}", f"row_number() {over} AS {_PLACE}"
     )
-    place = F.row_number().over(over)
-    return frame.withColumn(TIED, F.coalesce(tied, F.lit(False))).withColumn(_PLACE, place)
 
 
-def _columns(names: Sequence[str]) -> list[Column]:
-    return [F.col(quoted(name)) for name in names]
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
 
 
 def _example(frame: DataFrame, condition: Column) -> str:
@@ -180,4 +179,4 @@ def _example(frame: DataFrame, condition: Column) -> str:
 
 def any_null(columns: Sequence[str]) -> Column:
     """Whether one of the columns is null."""
-    return reduce(or_, (F.col(quoted(name)).isNull() for name in columns))
+    return F.expr(" OR ".join(f"{quoted(name)} IS NULL" for name in columns))

@@ -14,7 +14,7 @@ from setpoint.model.run import Run
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
 from setpoint.spark.audits import sample, violation
 from setpoint.spark.batch import DELETED, TIED, Batch
-from setpoint.spark.contents import quoted
+from setpoint.spark.contents import HASH, quoted, row_hash
 from setpoint.spark.failures import explain, is_passing, root_cause
 from setpoint.spark.stage import Observed, is_not_true, is_null
 
@@ -27,7 +27,8 @@ OUTSIDE = "outside"
 class Checks:
     """The rows to stage, and the counts that tell whether they may be published.
 
-    `frame` holds the rows as the write pattern takes them: of a keyed write, one per key.
+    `frame` holds the rows as the write pattern takes them: of a keyed write, one per key. Its
+    columns `ours` are not the table's: they are there for the counts and the fingerprint.
     `required` are the columns that must not be null, `answered` the positions of row-level
     audits that somebody else answers, `partition_by` the columns whose values name folders.
     """
@@ -55,20 +56,20 @@ class Checks:
             name for name in partition_by if isinstance(given.schema[name].dataType, T.StringType)
         ]
         self.batch = Batch(given, write, run) if isinstance(write, KEYED) else None
-        self.frame = self.batch.frame if self.batch else given
+        self.frame = (
+            self.batch.frame if self.batch else given.withColumn(HASH, row_hash(given.schema))
+        )
+        self.ours = [HASH, TIED] if self.batch else [HASH]
         self.removes = DELETED in self.frame.columns
-        self._stays = ~F.col(DELETED) if self.removes else F.lit(True)
         self.counts = self._counts(given)
-        self.only_counted = [TIED] if self.batch else []
 
     def refuse(self, observed: Observed) -> None:
         """Refuse rows that were counted as unfit while they were staged."""
         if self.batch is not None:
             self.batch.refuse(observed.counts[TIED])
         if self._condition is not None and observed.counts[OUTSIDE]:
-            raise outside(
-                self.frame, self._run, self._condition, observed.counts[OUTSIDE], observed.rows
-            )
+            rows = self.frame.drop(*self.ours)
+            raise outside(rows, self._run, self._condition, observed.counts[OUTSIDE], observed.rows)
         for name in self._required:
             if count := observed.counts[f"null {name}"]:
                 raise required(self._run, name, count, observed.rows)
@@ -92,14 +93,12 @@ class Checks:
         counts: dict[str, Column] = {}
         if self._condition is not None:
             counts[OUTSIDE] = is_not_true(self._condition)
-        counts |= {f"null {name}": is_null(name) & self._stays for name in self._required}
-        counts |= {
-            f"nameless {name}": (F.col(quoted(name)) == "") & self._stays for name in self._named
-        }
-        counts |= {
-            f"audit {n}": violation(self.row_level[n], given.schema) & self._stays
-            for n in self._counted
-        }
+        unfit = {f"null {name}": is_null(name) for name in self._required}
+        unfit |= {f"nameless {name}": F.expr(f"{quoted(name)} = ''") for name in self._named}
+        unfit |= {f"audit {n}": violation(self.row_level[n], given.schema) for n in self._counted}
+        if self.removes:
+            unfit = {name: condition & ~F.col(DELETED) for name, condition in unfit.items()}
+        counts |= unfit
         return counts | {f: F.col(f) for f in (TIED, DELETED) if f in self.frame.columns}
 
 

@@ -1,12 +1,17 @@
-"""The content fingerprint: one value for a set of rows, whatever their order, files or partitions.
+"""The hash of a row and the content fingerprint of a set of rows.
 
-Each row is hashed on the JVM; the hashes are summed in two halves so that no sum can wrap
-(and duplicates do not cancel out, as they would under xor). Spark's hash skips nulls, so
-(1, null) and (null, 1) would collide: a mask of the nulls is hashed along.
+A row's hash is 64 bits, computed on the JVM. It is SQL text: MERGE takes no columns, and a text
+crosses to the JVM in one call where a tree of columns takes hundreds. It decides between rows
+that tie on their sequence, so it has to be the same on every run; it is not a key.
+
+A fingerprint is one value for a set of rows, whatever their order, files or partitions. The
+hashes are summed in two halves so that no sum can wrap (and duplicates do not cancel out, as
+they would under xor).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -15,33 +20,46 @@ from pyspark.sql import types as T
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_LOW_BITS = 0xFFFFFFFF
+HASH = "__setpoint_row_hash"
 _MASK_WIDTH = 60
-TEXT_OPTIONS = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+# No text of an option has a quote in it, so that it reads the same however a session reads SQL.
+_OPTIONS = (
+    "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+)
+
+
+def hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
+    """A 64-bit number for a whole row, nulls and nested values included.
+
+    `absent` are columns that the row does not have yet: they count as nulls.
+    """
+    fields = sorted(schema.fields, key=lambda field: field.name)
+    prefix = f"{alias}." if alias else ""
+    names = [
+        f"CAST(NULL AS {field.dataType.simpleString()})"
+        if field.name in absent
+        else f"{prefix}{quoted(field.name)}"
+        for field in fields
+    ]
+    parts = [_hashable(name, field.dataType) for name, field in zip(names, fields, strict=True)]
+    # Spark's hash skips nulls, so (1, null) and (null, 1) would collide: a mask of the nulls is
+    # hashed along. Every column has its place in it, nullable or not: a frame's idea of what can
+    # be null may change while the rows stay the same.
+    for start in range(0, len(names), _MASK_WIDTH):
+        flags = enumerate(names[start : start + _MASK_WIDTH])
+        parts.append(" + ".join(f"IF({name} IS NULL, {1 << place}L, 0L)" for place, name in flags))
+    return f"xxhash64({', '.join(parts)})"
 
 
 def row_hash(schema: T.StructType) -> Column:
-    """A 64-bit hash of a whole row, nulls and nested values included."""
-    fields = sorted(schema.fields, key=lambda field: field.name)
-    parts = [_hashable(F.col(quoted(field.name)), field.dataType) for field in fields]
-    # Every column has its place in the mask, nullable or not: a frame's idea of what can be
-    # null may change while the rows stay the same.
-    columns = [F.col(quoted(field.name)) for field in fields]
-    masks = [
-        _null_mask(columns[start : start + _MASK_WIDTH])
-        for start in range(0, len(columns), _MASK_WIDTH)
-    ]
-    return F.xxhash64(*parts, *masks)
+    """`hash_sql` as a column."""
+    return F.expr(hash_sql(schema))
 
 
-def fingerprint_sums(hash_column: Column) -> tuple[Column, Column]:
-    """The two aggregates that make a fingerprint; null instead of an error when they overflow."""
-    high = F.shiftrightunsigned(hash_column, 32)
-    return F.try_sum(hash_column.bitwiseAND(F.lit(_LOW_BITS))), F.try_sum(high)
+def fingerprint_sums(value: str) -> tuple[str, str]:
+    """The two aggregates that make a fingerprint of hashes; null when they overflow."""
+    return f"try_sum({value} & {0xFFFFFFFF}L)", f"try_sum(shiftrightunsigned({value}, 32))"
 
 
 def fingerprint_text(rows: int, low: int | None, high: int | None) -> str | None:
@@ -56,57 +74,32 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _null_mask(columns: list[Column]) -> Column:
-    mask = F.lit(0).cast("long")
-    for position, column in enumerate(columns):
-        mask = mask + F.when(column.isNull(), F.lit(1 << position)).otherwise(F.lit(0)).cast("long")
-    return mask
-
-
-def _hashable(column: Column, kind: T.DataType) -> Column:
+def _hashable(name: str, kind: T.DataType) -> str:
     if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
-        return F.to_json(F.struct(_ordered(column, kind).alias("v")), TEXT_OPTIONS)
+        return f"to_json(named_struct('v', {_ordered(name, kind, 0)}), {_OPTIONS})"
     if isinstance(kind, T.VariantType):
-        return F.to_json(column)
+        return f"to_json({name})"
     if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
-        return F.collate(column, "UTF8_BINARY")
-    return column
+        return f"collate({name}, 'UTF8_BINARY')"
+    return name
 
 
-def _ordered(column: Column, kind: T.DataType) -> Column:
+def _ordered(name: str, kind: T.DataType, depth: int) -> str:
     """Maps have no order of their own: spell them as sorted entries, at any depth."""
-    if not _holds_map(kind):
-        return column
+    item = f"x{depth}"
     match kind:
         case T.StructType():
-            members = [
-                _ordered(column[field.name], field.dataType).alias(field.name)
-                for field in kind.fields
-            ]
-            return F.when(column.isNotNull(), F.struct(*members))
-        case T.ArrayType():
-            inner = kind.elementType
-            return F.transform(column, lambda item: _ordered(item, inner))
-        case T.MapType():
-            entries = F.transform(
-                F.map_entries(column),
-                lambda entry: F.struct(
-                    _ordered(entry["key"], kind.keyType).alias("key"),
-                    _ordered(entry["value"], kind.valueType).alias("value"),
-                ),
+            members = ", ".join(
+                f"'m{position}', {_ordered(f'{name}.{quoted(field.name)}', field.dataType, depth)}"
+                for position, field in enumerate(kind.fields)
             )
-            return F.array_sort(entries)
-        case _:
-            return column
-
-
-def _holds_map(kind: T.DataType) -> bool:
-    match kind:
-        case T.MapType():
-            return True
+            return f"IF({name} IS NULL, NULL, named_struct({members}))" if members else name
         case T.ArrayType():
-            return _holds_map(kind.elementType)
-        case T.StructType():
-            return any(_holds_map(field.dataType) for field in kind.fields)
+            return f"transform({name}, {item} -> {_ordered(item, kind.elementType, depth + 1)})"
+        case T.MapType():
+            key = _ordered(f"{item}.key", kind.keyType, depth + 1)
+            value = _ordered(f"{item}.value", kind.valueType, depth + 1)
+            entry = f"named_struct('key', {key}, 'value', {value})"
+            return f"array_sort(transform(map_entries({name}), {item} -> {entry}))"
         case _:
-            return False
+            return name

@@ -1,8 +1,4 @@
-"""A total order over rows, as SQL text: what decides between rows that tie on their sequence.
-
-It is text because MERGE takes no columns. The order has no meaning beyond being the same on
-every run; it is not the fingerprint of a receipt, and not a key.
-"""
+"""Which of two rows under one key is the newer, as SQL text: MERGE takes no columns."""
 
 from __future__ import annotations
 
@@ -10,23 +6,7 @@ from collections.abc import Collection, Sequence
 
 from pyspark.sql import types as T
 
-from setpoint.spark.contents import TEXT_OPTIONS, quoted
-
-
-def order_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
-    """A 64-bit number for a whole row, nulls and nested values included.
-
-    `absent` are columns that the row does not have yet: they count as nulls.
-    """
-    fields = sorted(schema.fields, key=lambda field: field.name)
-    parts = []
-    for field in fields:
-        name = f"{alias}.{quoted(field.name)}" if alias else quoted(field.name)
-        if field.name in absent:
-            name = f"CAST(NULL AS {field.dataType.simpleString()})"
-        # Spark's hash skips nulls: without the flag (1, null) and (null, 1) would be one row.
-        parts += [_hashable(name, field.dataType), f"{name} IS NULL"]
-    return f"xxhash64({', '.join(parts)})"
+from setpoint.spark.contents import hash_sql, quoted
 
 
 def wins_sql(
@@ -47,7 +27,7 @@ def wins_sql(
     an empty text; `absent` are columns that stored rows do not have yet.
     """
     decides = "<>" if corrects else ">"
-    tie = f"{order_sql(schema, new)} {decides} {order_sql(schema, old, absent)}"
+    tie = f"{hash_sql(schema, new)} {decides} {hash_sql(schema, old, absent)}"
     return _greater(sequence, new, old, f"({deleted} OR {tie})" if deleted else tie)
 
 
@@ -73,40 +53,3 @@ def _greater(sequence: Sequence[str], new: str, old: str, tie: str) -> str:
             f"WHEN {ours} = {theirs} THEN {condition} ELSE false END"
         )
     return condition
-
-
-def _hashable(name: str, kind: T.DataType) -> str:
-    if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
-        options = ", ".join(f"'{key}', {_text(value)}" for key, value in TEXT_OPTIONS.items())
-        options = f"map({options})"
-        return f"to_json(named_struct('v', {_ordered(name, kind, 0)}), {options})"
-    if isinstance(kind, T.VariantType):
-        return f"to_json({name})"
-    if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
-        return f"collate({name}, 'UTF8_BINARY')"
-    return name
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "\\'") + "'"
-
-
-def _ordered(name: str, kind: T.DataType, depth: int) -> str:
-    """Maps have no order of their own: spell them as sorted entries, at any depth."""
-    item = f"x{depth}"
-    match kind:
-        case T.StructType():
-            members = ", ".join(
-                f"'m{position}', {_ordered(f'{name}.{quoted(field.name)}', field.dataType, depth)}"
-                for position, field in enumerate(kind.fields)
-            )
-            return f"IF({name} IS NULL, NULL, named_struct({members}))" if members else name
-        case T.ArrayType():
-            return f"transform({name}, {item} -> {_ordered(item, kind.elementType, depth + 1)})"
-        case T.MapType():
-            key = _ordered(f"{item}.key", kind.keyType, depth + 1)
-            value = _ordered(f"{item}.value", kind.valueType, depth + 1)
-            entry = f"named_struct('key', {key}, 'value', {value})"
-            return f"array_sort(transform(map_entries({name}), {item} -> {entry}))"
-        case _:
-            return name

@@ -154,7 +154,7 @@ def versions(
 ) -> tuple[dict[str, Any], ...]:
     """The rows of one key, in the order of time: the column of time and what changes."""
     shown_columns = list(dict.fromkeys([*key, time, *columns]))
-    rows = frame.select(*(F.col(quoted(name)) for name in shown_columns))
+    rows = frame.select(*map(quoted, shown_columns))
     for name, value in key.items():
         rows = rows.where(F.col(quoted(name)).eqNullSafe(F.lit(value)))
     found = rows.orderBy(*(F.col(quoted(name)) for name in (time, *columns))).limit(most).collect()

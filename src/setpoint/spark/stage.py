@@ -13,18 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.model.ports import Staged
-from setpoint.spark.contents import (
-    fingerprint_sums,
-    fingerprint_text,
-    quoted,
-    row_hash,
-)
+from setpoint.spark.contents import HASH, fingerprint_sums, fingerprint_text, quoted
 from setpoint.spark.files import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_HASH = "__setpoint_row_hash"
 # What the staged files depend on, besides the rows; a session that is not ours may differ.
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -51,29 +45,27 @@ def write_parquet(
     *,
     counts: Mapping[str, Column],
     partition_by: Sequence[str] = (),
-    leave_out: Sequence[str] = (),
-    only_counted: Sequence[str] = (),
+    leave_out: Sequence[str],
 ) -> Observed:
     """Write the frame as Parquet files in one job; count violations and fingerprint the rows.
 
-    `leave_out` are columns that are checked and fingerprinted but not stored in the files,
-    `only_counted` such that are neither: they are there for the counts.
+    The frame has a column HASH, of which the fingerprint is made. `leave_out` are the columns
+    that are not stored in the files.
     """
-    low, high = fingerprint_sums(F.col(_HASH))
+    low, high = fingerprint_sums(HASH)
     names = list(counts)
     observation = Observation()
-    hashed = frame.drop(*only_counted).schema
-    observed = frame.withColumn(_HASH, row_hash(hashed)).observe(
+    observed = frame.observe(
         observation,
-        F.count(F.lit(1)).alias("rows"),
-        low.alias("low"),
-        high.alias("high"),
+        F.expr("count(1) AS rows"),
+        F.expr(f"{low} AS low"),
+        F.expr(f"{high} AS high"),
         *(
             F.count_if(counts[name]).alias(f"count_{position}")
             for position, name in enumerate(names)
         ),
     )
-    stored = observed.drop(_HASH, *leave_out, *only_counted)
+    stored = observed.drop(*leave_out)
     if not stored.columns:
         raise ValueError("a table needs at least one column that is not a partition column")
     write_rows(stored, path, partition_by)
@@ -116,7 +108,7 @@ def read_staged(
         *(
             F.lit(constant[field.name]).cast(field.dataType).alias(field.name)
             if field.name in constant
-            else F.col(quoted(field.name))
+            else quoted(field.name)
             for field in schema.fields
         )
     )
@@ -142,7 +134,7 @@ def is_not_true(condition: str) -> Column:
 
 
 def is_null(column: str) -> Column:
-    return F.col(quoted(column)).isNull()
+    return F.expr(f"{quoted(column)} IS NULL")
 
 
 @contextmanager

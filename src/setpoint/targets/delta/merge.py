@@ -19,9 +19,9 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, without_flag
-from setpoint.spark.contents import quoted
+from setpoint.spark.contents import hash_sql, quoted
 from setpoint.spark.failures import explain
-from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
+from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.spark.session import own_session
 from setpoint.spark.stage import pinned_settings
 from setpoint.targets.delta.commit import connector_failure
@@ -145,7 +145,7 @@ def contradictions(
         batch = read_back(session, storage, staged)
         stored = _stored(session, storage, version)
         added = stage.fit.added
-        differs = f"{order_sql(batch.schema, 's')} <> {order_sql(batch.schema, 't', added)}"
+        differs = f"{hash_sql(batch.schema, 's')} <> {hash_sql(batch.schema, 't', added)}"
         pairs = batch.alias("s").join(stored.alias("t"), F.expr(f"{same} AND {differs}"))
         count = pairs.count()
     except Exception as error:

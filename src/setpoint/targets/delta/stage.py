@@ -12,7 +12,6 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.errors import SetpointError
@@ -96,7 +95,7 @@ def write(
     partition_by: tuple[str, ...],
 ) -> Staged:
     """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
-    frame = frame.select(*(F.col(quoted(name)) for name in fit.columns))
+    frame = frame.select(*map(quoted, fit.columns))
     schema = frame.schema
     folder = location(run, attempt)
     only_value = _only_value(scope, run, partition_by)
@@ -120,8 +119,7 @@ def write(
             storage.spark_path(folder),
             counts=checks.counts,
             partition_by=[*([DELETED] if checks.removes else []), *in_folders],
-            leave_out=[slice_column] if only_value else [],
-            only_counted=checks.only_counted,
+            leave_out=[*checks.ours, *([slice_column] if only_value else [])],
         )
     except Exception as error:
         _forget(storage, folder)

@@ -22,8 +22,8 @@ from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, Repl
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, without_flag
-from setpoint.spark.contents import quoted
-from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
+from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.spark.stage import is_not_true, write_rows
 from setpoint.targets.iceberg.commit import TableMoved
 from setpoint.targets.iceberg.files import StagedFile, staged_files
@@ -181,7 +181,7 @@ class Changes:
     def _inserted(self, insert: InsertNew) -> Change:
         batch = read_back(self._session, self._staged)
         same = same_key_sql(insert.keys, "s", "t", nulls=insert.null_keys == "allow")
-        differs = f"{order_sql(self._row, 's')} <> {order_sql(self._row, 't')}"
+        differs = f"{hash_sql(self._row, 's')} <> {hash_sql(self._row, 't')}"
         looked = (
             batch.alias("s")
             .join(self._stored().alias("t"), F.expr(same), "left")

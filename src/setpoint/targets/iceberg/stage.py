@@ -83,7 +83,7 @@ def write(
                 storage.spark_path(folder),
                 counts=checks.counts,
                 partition_by=[*([DELETED] if checks.removes else []), *dividers],
-                only_counted=checks.only_counted,
+                leave_out=checks.ours,
             )
     except Exception as error:
         _forget(storage, location)

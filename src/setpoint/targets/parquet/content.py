@@ -20,8 +20,8 @@ from setpoint.spark import stage as spark_stage
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, to_keep
-from setpoint.spark.contents import quoted
-from setpoint.spark.ordering import order_sql, same_key_sql, wins_sql
+from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.targets.parquet.metastore import Spec
 from setpoint.targets.parquet.stage import (
     ROWS,
@@ -101,7 +101,7 @@ def computed(
                 kept = kept.where(rule.predicate(run.window))
             kept = kept.where(spark_stage.is_not_true(stage.scope.condition(run.window) or "true"))
     rows = new if kept is None else kept.unionByName(new, allowMissingColumns=True)
-    rows = rows.select(*(F.col(quoted(name)) for name in stage.fit.columns))
+    rows = rows.select(*map(quoted, stage.fit.columns))
     parts = list(stage.partition_by)
     found = _contents(files, folder, parts, {}, _written(rows, folder, parts), run)
     return Change(_in_units(found, units, stage, folder), notes)
@@ -182,7 +182,7 @@ def _refuse_contradictions(
 ) -> tuple[str, ...]:
     """Events that are stored with other content: refused, or reported when they are kept."""
     schema, added = staged.handle.fit.schema, staged.handle.fit.added.fieldNames()
-    differs = f"{same} AND {order_sql(schema, 's')} <> {order_sql(schema, 't', added)}"
+    differs = f"{same} AND {hash_sql(schema, 's')} <> {hash_sql(schema, 't', added)}"
     others = _with(batch, stored, differs)
     count = others.count()
     if write.conflicts == "keep" or not count:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.errors import SetpointError
@@ -81,7 +80,7 @@ def write(
     direct: bool,
 ) -> Staged:
     """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
-    frame = frame.select(*(F.col(quoted(name)) for name in fit.columns))
+    frame = frame.select(*map(quoted, fit.columns))
     schema, window = frame.schema, run.window
     place = location(run, attempt)
     rule = scope.rule
@@ -112,8 +111,7 @@ def write(
             stage.folder,
             counts=checks.counts,
             partition_by=stage.in_folders if direct else [],
-            leave_out=[rule.column] if only_value and rule else [],
-            only_counted=checks.only_counted,
+            leave_out=[*checks.ours, *([rule.column] if only_value and rule else [])],
         )
     except Exception as error:
         _forget(files, f"{root}/{place}")

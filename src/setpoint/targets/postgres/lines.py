@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.spark.contents import TEXT_OPTIONS, quoted
+from setpoint.spark.contents import quoted
 from setpoint.targets.postgres.schema import Field
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+TEXT_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _NULL = "\\N"
 _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r"))
 _MASK_WIDTH = 60

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.model.ports import Staged
-from setpoint.spark.contents import TEXT_OPTIONS
 from setpoint.targets.postgres.ingest import reading
+from setpoint.targets.postgres.lines import TEXT_OPTIONS
 from setpoint.targets.postgres.names import literal, quote
 from setpoint.targets.postgres.server import Server
 

@@ -118,7 +118,7 @@ def write(
 ) -> Staged:
     """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
     write = run.pipeline.write
-    frame = given = frame.select(*(F.col(quoted(name)) for name in fit.names))
+    frame = given = frame.select(*map(quoted, fit.names))
     schema = frame.schema
     incoming = Incoming(frame, write, run) if isinstance(write, KEYED) else None
     frame = incoming.frame if incoming else frame
