@@ -16,6 +16,7 @@ master = "local[2]"
 "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 "spark.driver.memory" = "1g"
 "spark.sql.shuffle.partitions" = 1
+"spark.sql.codegen.factoryMode" = "NO_CODEGEN"
 [retry]
 first_wait = 0
 longest_wait = 0

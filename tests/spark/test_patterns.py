@@ -85,6 +85,23 @@ def test_a_forced_merge_of_the_same_rows_rewrites_no_file(lab):
     assert lab.live() == before
 
 
+def test_a_receipt_alone_needs_no_spark_job(lab):
+    """It names no file, so a table without features takes it from deltalake; others do not."""
+    job = lab.job([(1, "new", 1)], ORDERS, target=TARGET, write=merge())
+    lab.run(job)
+    lab.run(lab.job([(1, "paid", 2)], ORDERS, target=TARGET, write=merge()), "2026-04-26")
+    engines = []
+    for statement in ("", "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"):
+        if statement:
+            lab.spark.sql(f"ALTER TABLE delta.`{lab.root / 'out'}` {statement}")
+        assert lab.run(job, force=True).only_receipt
+        info = next(a["commitInfo"] for a in lab.actions(lab.version()) if "commitInfo" in a)
+        engines.append("Spark" in info["engineInfo"])
+    assert engines == [False, True]
+    assert lab.state(job).generation == 3
+    assert lab.rows() == [(1, "paid", 2)]
+
+
 def test_a_merge_of_one_changed_row_leaves_the_files_of_the_others(lab, shelf):
     """Looking before merging keeps files in which nothing changes from being rewritten."""
     rows = shelf([(1, "new", 1)])

@@ -16,7 +16,7 @@ from setpoint.model.run import Run
 from setpoint.model.slice import SliceRule
 from setpoint.spark.failures import root_cause
 from setpoint.spark.jars import FETCH_COMMAND
-from setpoint.targets.delta.log import Snapshot, application_id
+from setpoint.targets.delta.log import Snapshot
 from setpoint.targets.delta.mechanism import append_only
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
@@ -39,21 +39,24 @@ def commit_files(
     run: Run,
     receipt: Receipt,
     staged: Staged | None,
+    fence: tuple[str, int],
 ) -> None:
     """Make staged files the window's slice; without a stage, add the receipt alone."""
     if staged is not None:
         if snapshot is None:
-            commit = _creation(storage, receipt, staged)
+            commit = _creation(storage, receipt, staged, fence)
         else:
-            commit = _replacement(snapshot, run, receipt, staged)
+            commit = _replacement(snapshot, run, receipt, staged, fence)
     elif snapshot is not None:
-        commit = _receipt_alone(snapshot, receipt)
+        commit = _receipt_alone(snapshot, receipt, fence)
     else:
         raise TableMoved("the table is gone")
     _guarded(run, storage, commit)
 
 
-def _creation(storage: Storage, receipt: Receipt, staged: Staged) -> Callable[[], None]:
+def _creation(
+    storage: Storage, receipt: Receipt, staged: Staged, fence: tuple[str, int]
+) -> Callable[[], None]:
     from deltalake import Schema
     from deltalake.transaction import create_table_with_add_actions
 
@@ -65,12 +68,12 @@ def _creation(storage: Storage, receipt: Receipt, staged: Staged) -> Callable[[]
         mode="error",
         partition_by=list(stage.partition_by),
         storage_options=dict(storage.options),
-        commit_properties=_properties(receipt),
+        commit_properties=_properties(receipt, fence),
     )
 
 
 def _replacement(
-    snapshot: Snapshot, run: Run, receipt: Receipt, staged: Staged
+    snapshot: Snapshot, run: Run, receipt: Receipt, staged: Staged, fence: tuple[str, int]
 ) -> Callable[[], None]:
     from deltalake import Schema
 
@@ -82,18 +85,20 @@ def _replacement(
         schema,
         list(snapshot.partition_columns),
         _filters(stage.scope.rule, run) if stage.scope.rule else None,
-        commit_properties=_properties(receipt),
+        commit_properties=_properties(receipt, fence),
     )
 
 
-def _receipt_alone(snapshot: Snapshot, receipt: Receipt) -> Callable[[], None]:
+def _receipt_alone(
+    snapshot: Snapshot, receipt: Receipt, fence: tuple[str, int]
+) -> Callable[[], None]:
     table = snapshot.table
     return lambda: table.create_write_transaction(
         [],
         "append",
         table.schema(),
         list(snapshot.partition_columns),
-        commit_properties=_properties(receipt),
+        commit_properties=_properties(receipt, fence),
     )
 
 
@@ -152,15 +157,13 @@ def _adds(stage: DeltaStage) -> list[AddAction]:
     ]
 
 
-def _properties(receipt: Receipt) -> CommitProperties:
+def _properties(receipt: Receipt, fence: tuple[str, int]) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(
         custom_metadata={"userMetadata": seal([receipt])},
         max_commit_retries=0,
-        app_transactions=[
-            Transaction(application_id(receipt.pipeline, receipt.window), receipt.generation)
-        ],
+        app_transactions=[Transaction(*fence)],
     )
 
 

@@ -47,7 +47,7 @@ def choose(snapshot: Snapshot | None, write: WritePattern, column: str | None) -
         return Mechanism("connector", "MERGE of absent keys through the Delta connector")
     if isinstance(write, DeleteInsert):
         return Mechanism("connector", "replaceWhere through the Delta connector")
-    demand = _demand(snapshot)
+    demand = demand_of(snapshot)
     if demand is None and column is not None and column not in snapshot.partition_columns:
         demand = f"is not partitioned by {column}"
     if demand is not None:
@@ -74,7 +74,7 @@ def append_only(storage: Storage) -> RefusedError:
     )
 
 
-def _demand(snapshot: Snapshot) -> str | None:
+def demand_of(snapshot: Snapshot) -> str | None:
     """The first feature that needs the connector, in words."""
     protocol = snapshot.table.protocol()
     features = set(protocol.writer_features or ()) | set(protocol.reader_features or ())

@@ -15,8 +15,8 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark.failures import root_cause
 from setpoint.targets.delta import commit, merge
 from setpoint.targets.delta.fence import refuse_if_fenced
-from setpoint.targets.delta.log import Snapshot, open_snapshot
-from setpoint.targets.delta.mechanism import choose
+from setpoint.targets.delta.log import Snapshot, application_id, open_snapshot
+from setpoint.targets.delta.mechanism import choose, demand_of
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
 from setpoint.targets.delta.storage import Storage
@@ -82,6 +82,8 @@ class Publisher:
             by_files = choose(snapshot, write, run.pipeline.slice_column).kind == "files"
             if staged is not None and (staged.files is not None) != by_files:
                 raise changed_meanwhile(f"at {self._storage.uri}", "features")
+            if staged is None and snapshot is not None:
+                by_files = demand_of(snapshot) is None  # a receipt alone names no file
             receipt = replace(receipt, looked_at=snapshot.version if snapshot else None)
             if isinstance(write, Merge):
                 removed = self._removed.after(snapshot, run.window, staged)
@@ -107,10 +109,13 @@ class Publisher:
         self, snapshot: Snapshot | None, receipt: Receipt, staged: Staged | None, *, by_files: bool
     ) -> tuple[str, ...]:
         run, storage, write = self._run, self._storage, self._run.pipeline.write
+        if snapshot is None:
+            fence = (application_id(receipt.pipeline, receipt.window), receipt.generation)
+        else:
+            fence = snapshot.fence(receipt, run.pipeline.newest_counts)
         if snapshot is None or by_files:
-            commit.commit_files(snapshot, storage, run, receipt, staged)
+            commit.commit_files(snapshot, storage, run, receipt, staged, fence)
             return ()
-        fence = snapshot.fence(receipt, run.pipeline.newest_counts)
         if staged is None or not isinstance(write, KEYED):
             commit.commit_through_connector(self._session, storage, run, receipt, staged, fence)
             return ()
