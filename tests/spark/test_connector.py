@@ -88,8 +88,9 @@ def test_both_readers_agree_on_time_partitions(lab: Any, kind: str) -> None:
 FEATURES = {
     "deletion vectors": "'delta.enableDeletionVectors' = 'true'",
     "column mapping": "'delta.columnMapping.mode' = 'name'",
-    "change data feed": "'delta.enableChangeDataFeed' = 'true'",
-    "row tracking": "'delta.enableRowTracking' = 'true'",
+    "change data feed and row tracking": (
+        "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true'"
+    ),
 }
 
 

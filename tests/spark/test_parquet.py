@@ -241,10 +241,9 @@ def test_an_empty_text_in_a_partition_column_is_refused(tables: Tables) -> None:
         tables.lab.run(job)
 
 
-@pytest.mark.parametrize("layout", [{}, {"partition_by": "region"}])
-def test_a_merge_brings_each_key_to_its_latest_row(tables: Tables, layout: Any) -> None:
+def test_a_merge_brings_each_key_to_its_latest_row(tables: Tables) -> None:
     """Late rows, moves between partitions, removals, returns; the same batch changes nothing."""
-    lab, target = tables.lab, tables.target(**layout)
+    lab, target = tables.lab, tables.target(partition_by="region")
     write = Merge(key="id", sequence_by="seq", delete_when="status = 'gone'")
 
     def run(day: int, *rows: tuple[Any, ...], force: bool = False) -> Any:
@@ -310,25 +309,8 @@ def _places(tables: Tables) -> list[Any]:
     return list(fresh.selectExpr("region", "input_file_name() AS f").distinct().collect())
 
 
-def test_a_complete_state_removes_missing_keys(tables: Tables) -> None:
-    lab, target = tables.lab, tables.target(partition_by="region")
-    write = Merge(key="id", sequence_by="seq", when_missing="delete")
-    first = [(1, "a", 1, "EU"), (2, "a", 1, "US")]
-    lab.run(lab.job(first, REGIONS, target=target, write=write), "2026-04-01")
-    newer = lab.job([(2, "a", 1, "US"), (3, "a", 1, "EU")], REGIONS, target=target, write=write)
-    lab.run(newer, "2026-04-02")
-    assert tables.rows() == [(2, "a", 1, "US"), (3, "a", 1, "EU")]
-    older = lab.run(lab.job([], REGIONS, target=target, write=write), "2026-04-01")
-    assert older.reason == "superseded by 2026-04-02"
-    lab.run(lab.job([], REGIONS, target=target, write=write), "2026-04-03")
-    assert tables.rows() == []
-
-
-@pytest.mark.parametrize("layout", [{}, {"partition_by": "status"}])
-def test_insert_new_adds_absent_keys_and_refuses_contradictions(
-    tables: Tables, layout: Any
-) -> None:
-    lab, target = tables.lab, tables.target(**layout)
+def test_insert_new_adds_absent_keys_and_refuses_contradictions(tables: Tables) -> None:
+    lab, target = tables.lab, tables.target(partition_by="status")
     write = InsertNew(key=("id", "seq"), null_keys="allow")
 
     def run(day: int, *rows: tuple[Any, ...], write: Any = write) -> Any:
@@ -355,23 +337,9 @@ def _table(tables: Tables) -> list[Any]:
     return list(tables.lab.spark.newSession().table(tables.name()).collect())
 
 
-def test_replace_holds_the_newest_window(tables: Tables) -> None:
-    lab, target = tables.lab, tables.target()
-    job = lab.job([(1, "a", 1), (2, "b", 1)], ORDERS, target=target, write=Replace())
-    lab.run(job, "2026-04-01")
-    newer = lab.job([(3, "c", 1)], ORDERS, target=target, write=Replace())
-    lab.run(newer, "2026-04-02")
-    assert tables.rows() == [(3, "c", 1)]
-    assert lab.run(job, "2026-04-01").reason == "superseded by 2026-04-02"
-    assert lab.run(newer, "2026-04-02").state == "unchanged"
-    lab.run(lab.job([], ORDERS, target=target, write=Replace()), "2026-04-03")
-    assert tables.rows() == []
-
-
-@pytest.mark.parametrize("layout", [{}, {"partition_by": "d"}])
-def test_delete_insert_replaces_the_rows_of_its_condition(tables: Tables, layout: Any) -> None:
+def test_delete_insert_replaces_the_rows_of_its_condition(tables: Tables) -> None:
     lab, schema = tables.lab, "id int, region string, d date"
-    target = tables.target(**layout)
+    target = tables.target(partition_by="d")
     eu, us = DeleteInsert(where="region = 'EU'"), DeleteInsert(where="region = 'US'")
 
     def run(name: str, write: Any, *rows: tuple[Any, ...]) -> Any:
@@ -423,17 +391,6 @@ def test_statistics_of_other_rows_do_not_stay(tables: Tables) -> None:
     lab.run(lab.job([], ORDERS, target=target, write=Replace()), "2026-04-02")
     described = {row["col_name"]: row["data_type"] for row in tables.sql("DESCRIBE EXTENDED {t}")}
     assert "1 rows" not in str(described.get("Statistics"))
-
-
-def test_new_columns_are_refused_or_added(tables: Tables) -> None:
-    lab, wide = tables.lab, "id int, amount double, note string, d date"
-    lab.run(daily(tables, A))
-    rows = [(5, 5.0, "x", NEXT)]
-    with pytest.raises(RefusedError, match="SP-O03"):
-        lab.run(lab.job(rows, wide, target=tables.target(partition_by="d")), "2026-04-26")
-    target = tables.target(partition_by="d", evolve="add")
-    lab.run(lab.job(rows, wide, target=target), "2026-04-26")
-    assert tables.rows() == [(1, 1.5, None, DAY), (2, 2.5, None, DAY), (5, 5.0, "x", NEXT)]
 
 
 def test_hostile_names_of_columns_are_taken_literally(tables: Tables) -> None:
@@ -511,24 +468,9 @@ def _at_once(lab: Any, tmp_path: Path, *runs: tuple[Pipeline, str]) -> list[str]
         return [future.result().state for future in started]
 
 
-def test_two_runs_of_one_window_at_once_end_in_one_of_them(tables: Tables, tmp_path: Path) -> None:
-    """The lock orders them, the later one publishes on top; no row of both."""
-    lab = tables.lab
-    lab.run(daily(tables, A[:1]))
-    one, other = daily(tables, A), daily(tables, B)
-    _at_once(lab, tmp_path, (one, "2026-04-25"), (other, "2026-04-25"))
-    assert tables.rows() in (A, B)
-    state = lab.state(one)
-    assert (state.generation, state.untouched) == (3, True)
-    assert tables.lab.state(one).receipt.rows == len(tables.rows())
-
-
-@pytest.mark.parametrize("layout", [{}, {"partition_by": "region"}])
-def test_two_windows_of_a_merge_at_once_both_count(
-    tables: Tables, layout: Any, tmp_path: Path
-) -> None:
+def test_two_windows_of_a_merge_at_once_both_count(tables: Tables, tmp_path: Path) -> None:
     """What the loser computed is computed again on the rows of the winner."""
-    lab, target = tables.lab, tables.target(**layout)
+    lab, target = tables.lab, tables.target(partition_by="region")
     write = Merge(key="id", sequence_by="seq")
     lab.run(lab.job([(1, "a", 1, "EU")], REGIONS, target=target, write=write), "2026-04-01")
     jobs = [
