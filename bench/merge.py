@@ -4,7 +4,7 @@
 rows: by hand with DeltaTable.merge, and through setpoint (duplicates resolved, staged, receipt
 in the commit). Then the same batch again, and the batch again with one row more.
 
-    python bench/merge.py [--rows 5000000] [--changes 100000] [--rounds 4] [--json]
+    python bench/merge.py [--rows 5000000] [--changes 100000] [--rounds 6] [--json]
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 WINDOW = "2026-04-25"
+WARM_UP = 2
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--changes", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="setpoint-bench-") as folder:
@@ -67,7 +68,7 @@ def merges(folder: Path, rows: int, changes: int, rounds: int) -> dict[str, Any]
             name: [] for name in ("by_hand", "merge", "merge_again", "merge_one_more")
         }
         rewritten = rewritten_one_more = 0
-        for number in range(rounds + 1):
+        for number in range(WARM_UP + rounds):
             theirs, ours = folder / f"hand{number}", folder / f"ours{number}"
             for place in (theirs, ours):
                 # Data files never change, so the copy may share them.
@@ -84,7 +85,7 @@ def merges(folder: Path, rows: int, changes: int, rounds: int) -> dict[str, Any]
             rewritten = max(rewritten, len(before - files(ours)))
             took["merge_one_more"] = timed(lambda: through(ours, more))  # noqa: B023
             rewritten_one_more = max(rewritten_one_more, len(before - files(ours)))
-            if number:  # the first round compiles
+            if number >= WARM_UP:  # the JVM compiles in the first ones
                 for name, value in took.items():
                     seconds[name].append(value)
             check(spark, theirs, ours)

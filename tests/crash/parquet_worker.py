@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from setpoint import run
 from setpoint.project.config import find_config
 from setpoint.project.discover import pipeline_named
 from setpoint.project.wiring import Project
@@ -25,6 +26,15 @@ def look(project: Project) -> None:
     session = project.sessions.get(bound.connectors())
     rows = session.table("t").select("d", "region", "id").collect()
     say(sorted([str(row["d"]), row["region"], row["id"]] for row in rows))
+
+
+def heal(project: Project) -> None:
+    """Run the windows again and look, in one process."""
+    job = pipeline_named(project.config, "job")
+    project.sessions.get(project.bind(job).connectors())
+    for day in sys.argv[2:]:
+        run(job, day, parameters={"first": 1})
+    look(project)
 
 
 def swap(project: Project) -> None:
@@ -59,4 +69,4 @@ def swap(project: Project) -> None:
 
 if __name__ == "__main__":
     with Project(find_config(Path.cwd())) as project:
-        {"look": look, "swap": swap}[sys.argv[1]](project)
+        {"look": look, "heal": heal, "swap": swap}[sys.argv[1]](project)
