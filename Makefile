@@ -29,7 +29,7 @@ setup: $(INSTALLED) ## build .venv from the lock and fetch the connector jars, o
 demo: setup ## replay the incident: 430,000 rows by append, 250,000 through setpoint
 	@$(BIN)/setpoint demo
 
-test: setup ## run every test: unit, contract, spark, stateful, cli
+test: setup ## run every test: unit, contract, spark, crash, stateful, cli
 	@$(BIN)/python -m pytest tests --numprocesses $(WORKERS) --dist worksteal
 
 check: $(INSTALLED) ## lint, types, layers and unit tests; no JVM, under a minute
