@@ -80,6 +80,19 @@ def test_order_files_and_partitions_do_not_count(spark: SparkSession) -> None:
     assert fingerprint(one.select("m", "b", "a")) == fingerprint(one)
 
 
+def test_nested_values_count_under_their_names(spark: SparkSession) -> None:
+    """Fields in another order are the same row; values that changed places are not."""
+    rows = [((1, 2), [(1, 2)], {"k": (1, 2)})]
+    turned = [((2, 1), [(2, 1)], {"k": (2, 1)})]
+    schema, other = (
+        f"a struct<{f}>, b array<struct<{f}>>, c map<string,struct<{f}>>"
+        for f in ("x:int,y:int", "y:int,x:int")
+    )
+    one = fingerprint(spark.createDataFrame(rows, schema))
+    assert fingerprint(spark.createDataFrame(turned, other)) == one
+    assert fingerprint(spark.createDataFrame(rows, other)) != one
+
+
 def _required(frame: DataFrame, *required: str) -> DataFrame:
     from pyspark.sql import types as T
 

@@ -85,13 +85,18 @@ def _hashable(name: str, kind: T.DataType) -> str:
 
 
 def _ordered(name: str, kind: T.DataType, depth: int) -> str:
-    """Maps have no order of their own: spell them as sorted entries, at any depth."""
+    """Spell maps as sorted entries and structs in the order of their names, at any depth.
+
+    Maps have no order of their own, and that of a struct's fields may change while the values
+    under their names stay.
+    """
     item = f"x{depth}"
     match kind:
         case T.StructType():
+            fields = enumerate(sorted(kind.fields, key=lambda field: field.name))
             members = ", ".join(
                 f"'m{position}', {_ordered(f'{name}.{quoted(field.name)}', field.dataType, depth)}"
-                for position, field in enumerate(kind.fields)
+                for position, field in fields
             )
             return f"IF({name} IS NULL, NULL, named_struct({members}))" if members else name
         case T.ArrayType():
