@@ -24,7 +24,7 @@ from setpoint.model.ranges import parse_windows
 from setpoint.model.table import Table
 from setpoint.model.window import Window
 from setpoint.model.write import WritePattern
-from setpoint.project.config import Config, find_config
+from setpoint.project.config import find_config
 from setpoint.project.wiring import Project, known_parameters
 
 if TYPE_CHECKING:
@@ -38,14 +38,15 @@ def run(
     parameters: Mapping[str, Any] | None = None,
     force: bool = False,
     again: tuple[str, str] | None = None,
-    config: Config | None = None,
+    config: str | Path | None = None,
 ) -> Outcome:
     """Bring one window of a pipeline to the state of one clean run.
 
     An incremental pipeline needs no window: it goes on from its high-water mark, or reads a
     range of its cursor, `again=(start, end)` with the end not included, once more.
 
-    Uses the active Spark session if there is one. Raises a `SetpointError` when the window
+    Uses the active Spark session if there is one, and the project of the current folder, or
+    the one of the configuration file `config`. Raises a `SetpointError` when the window
     could not be published; the target is then as it was.
     """
     if window is None and pipeline.every.is_incremental:
@@ -59,7 +60,7 @@ def run(
             state=NOTHING_STARTED,
             next="Run the windows again with force=True.",
         )
-    with Project(config or find_config(Path.cwd())) as project:
+    with Project(find_config(Path.cwd(), config)) as project:
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
         world = project.world()
 

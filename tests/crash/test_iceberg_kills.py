@@ -27,7 +27,7 @@ def test_killed_merges_end_like_clean_ones(tmp_path: Path, has_iceberg_connector
     assert both.returncode == 0, both.stderr
     assert "unchanged  job[2026-04-02]" in both.stdout
     assert "published  job[2026-04-03]" in both.stdout
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/.setpoint/catalog.db")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/warehouse/_catalog.sqlite")
     found = catalog.load_table("sales.orders").scan().to_arrow().to_pylist()
     assert sorted((row["id"], row["at"]) for row in found) == [(0, 3), (1, 3)]
     assert command(tmp_path, "recover", "--clean", "--yes").returncode == 0

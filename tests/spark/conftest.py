@@ -199,7 +199,7 @@ class Lake:
     def catalog(self) -> SqlCatalog:
         from pyiceberg.catalog.sql import SqlCatalog
 
-        db = self._lab.root / ".setpoint" / "catalog.db"
+        db = self._lab.root / "warehouse" / "_catalog.sqlite"
         db.parent.mkdir(exist_ok=True)
         return SqlCatalog("lake", uri=f"sqlite:///{db}", warehouse=f"file://{self._lab.root}/w")
 
@@ -218,7 +218,7 @@ class Lake:
     @property
     def spark(self) -> SparkSession:
         own = self._lab.spark.newSession()
-        prefix, db = "spark.sql.catalog.lake", self._lab.root / ".setpoint" / "catalog.db"
+        prefix, db = "spark.sql.catalog.lake", self._lab.root / "warehouse" / "_catalog.sqlite"
         own.conf.set("spark.sql.session.timeZone", "UTC")
         own.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
         own.conf.set(f"{prefix}.type", "jdbc")

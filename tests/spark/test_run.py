@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+import setpoint
 from setpoint import RefusedError, Window, delta, source
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import plan_windows, run_window
@@ -400,3 +402,20 @@ def test_a_commit_that_landed_unseen_is_not_undone(lab: Any) -> None:
     run_window(bound, plan, world)
     assert lab.rows() == sorted(A)
     assert lab.run(job).state == "unchanged"
+
+
+def test_a_project_elsewhere_is_named_by_its_configuration(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`setpoint.run(config=...)` writes where that file's project lies, not where we stand."""
+    (lab.root / "setpoint.toml").write_text("")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    states = [
+        setpoint.run(lab.job(A), "2026-04-25", config=lab.root / "setpoint.toml").state
+        for _ in range(2)
+    ]
+    assert states == ["published", "unchanged"]
+    assert lab.rows() == sorted(A)
+    assert not any(elsewhere.iterdir())

@@ -16,7 +16,7 @@ from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, Usag
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
 from setpoint.project.wiring import Project
-from setpoint.spark.metastore import named_by
+from setpoint.spark.metastore import local_database, named_by
 
 Level = Literal["ok", "missing", "bad"]
 _METASTORE = "spark.hadoop.hive.metastore.uris"
@@ -141,7 +141,7 @@ def _metastore(project: Project) -> str:
         return f"{_answering(uris)} answers"
     name = named_by(config.conf)
     if name is None:
-        return f"{config.root / '.setpoint' / 'metastore_db'} (Derby), for one process at a time"
+        return f"{local_database(str(config.root))} (Derby), for one process at a time"
     return f"as {name} says" if "/" in name else "in the database that [spark.conf] names"
 
 

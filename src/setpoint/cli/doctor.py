@@ -66,7 +66,7 @@ def _shown(findings: list[Finding], output: Output) -> list[str]:
 
 
 def _limits(kinds: list[TableKind]) -> list[str]:
-    lines = ["", "limits of the destinations, see docs/reference/patterns.md"] if kinds else []
+    lines = ["", "limits of the destinations (more in the docs: Patterns)"] if kinds else []
     for kind in kinds:
         lines += [f"{kind:<8}  {text}" for text in LIMITS[kind]]
     return lines

@@ -9,7 +9,7 @@ from setpoint.cli.output import Output
 from setpoint.errors import UsageError
 
 CONFIG = """\
-# Every setting is described in docs/reference/configuration.md.
+# What is not set has a default. `setpoint doctor` tells what is missing.
 [pipelines]
 paths = ["pipelines"]
 
@@ -18,7 +18,7 @@ paths = ["pipelines"]
 # remote = "sc://host:15002"    # or a Spark Connect server
 
 [ledger]
-# url = "postgresql://user@host/db"   # default: .setpoint/ledger.db
+# url = "env:LEDGER_URL"        # postgresql://user@host/db; default: .setpoint/ledger.db
 """
 
 PIPELINE = '''\
@@ -102,6 +102,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         ignore = root / ".gitignore"
         if not ignore.exists():
             ignore.write_text(IGNORED, encoding="utf-8")
+            files[ignore] = IGNORED
     except OSError as error:
         raise UsageError(
             "SP-C09",

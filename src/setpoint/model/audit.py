@@ -229,5 +229,5 @@ def _invalid(what: str) -> DefinitionError:
         f"{what}.",
         why="An audit that cannot be evaluated guards nothing.",
         state=NOTHING_STARTED,
-        next="Correct the audits=[...] of the pipeline; see docs/reference/audits.md.",
+        next="Correct the audits=[...] of the pipeline; the docs list them all: Audits.",
     )

@@ -139,5 +139,5 @@ def refuse_unsupported(name: str, write: WritePattern, target: Table) -> None:
         why="The destination has no mechanism for it that a crash or a reader could not see half "
         "done.",
         state=NOTHING_STARTED,
-        next=f"Use one of: {', '.join(others)}. See docs/reference/patterns.md",
+        next=f"Use one of: {', '.join(others)}. The docs have the matrix: Patterns.",
     )

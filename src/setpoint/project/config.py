@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ SETTINGS: dict[str, str] = {
     "spark.jars": "paths of further jars",
     "catalogs.<name>": "an Iceberg catalog: type, uri, warehouse and its further properties",
     "connections.<name>": "a PostgreSQL server: its URL, or env:NAME of a variable that holds it",
-    "ledger.url": "where the history is kept: sqlite:///path or postgresql://...",
+    "ledger.url": "where the history is kept: sqlite:///path, postgresql://... or env:NAME",
     "retry.tries": "how often a run is tried when it fails for a passing reason",
     "retry.first_wait": "seconds before the first retry",
     "retry.longest_wait": "the longest pause between two tries, in seconds",
@@ -56,13 +57,20 @@ class Config:
     def ledger_url(self) -> str:
         """The ledger's URL; a relative SQLite path starts at the project's folder."""
         url = self.ledger or "sqlite:///.setpoint/ledger.db"
+        if url.startswith("env:"):
+            variable = url.removeprefix("env:")
+            url = os.environ.get(variable, "")
+            if not url:
+                raise invalid(
+                    self.file or self.root, f"ledger.url: the variable {variable} is not set"
+                )
         relative = url.removeprefix("sqlite:///")
         if url.startswith("sqlite:///") and not relative.startswith("/"):
             return f"sqlite:////{str((self.root / relative).absolute()).lstrip('/')}"
         return url
 
 
-def find_config(start: Path, explicit: str | None = None) -> Config:
+def find_config(start: Path, explicit: str | Path | None = None) -> Config:
     """The configuration that holds for a folder: its own or the nearest one above it."""
     if explicit is not None:
         file = Path(explicit)

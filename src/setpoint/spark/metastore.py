@@ -10,6 +10,7 @@ from setpoint.spark.launch import JAVA_OPTIONS
 
 DATABASE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 _DERBY = "jdbc:derby:;databaseName="
+_LOCAL = os.path.join("warehouse", "_metastore")
 _NAMES = ("hive.metastore.uris", "javax.jdo.option.")
 
 
@@ -23,12 +24,16 @@ def named_by(conf: Mapping[str, str]) -> str | None:
     return next((file for file in files if os.path.isfile(file)), None)
 
 
+def local_database(root: str) -> str:
+    """The metastore of a project's own lies with the tables that it describes."""
+    return os.path.join(root, _LOCAL)
+
+
 def local_metastore(root: str, conf: Mapping[str, str]) -> dict[str, str]:
     """A metastore in the project's folder, for one process at a time."""
-    database = os.path.join(root, ".setpoint", "metastore_db")
     options = f"{conf.get(JAVA_OPTIONS, '')} -Dderby.stream.error.file={os.devnull}"
     return {
-        DATABASE: f"{_DERBY}{database};create=true",
+        DATABASE: f"{_DERBY}{local_database(root)};create=true",
         # What Derby refuses once it refuses ten times, two seconds apart.
         "spark.hadoop.hive.hmshandler.retry.attempts": "1",
         "spark.sql.warehouse.dir": conf.get(

@@ -83,7 +83,7 @@ def test_a_project_without_a_metastore_gets_one_of_its_own(
     conf = connector_conf({}, frozenset({HIVE}), "/project")
     assert conf["spark.sql.catalogImplementation"] == "hive"
     assert conf["spark.sql.warehouse.dir"] == "/project/warehouse"
-    assert "/project/.setpoint/metastore_db;" in conf[DATABASE]
+    assert "/project/warehouse/_metastore;" in conf[DATABASE]
     uris = {"spark.hadoop.hive.metastore.uris": "thrift://host:9083"}
     assert connector_conf(uris, frozenset({HIVE}), "/project") == {
         **uris,

@@ -66,8 +66,8 @@ def test_the_default_catalog() -> None:
     """Without a section both sides see one SQLite file below the project."""
     settings = CatalogSettings.of("lake", None, ROOT)
     python, spark = settings.for_python(), settings.for_spark()
-    assert python["uri"] == "sqlite:////project/.setpoint/catalog.db"
-    assert spark["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/project/.setpoint/catalog.db"
+    assert python["uri"] == "sqlite:////project/warehouse/_catalog.sqlite"
+    assert spark["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/project/warehouse/_catalog.sqlite"
     assert python["warehouse"] == spark["spark.sql.catalog.lake.warehouse"]
     assert spark["spark.sql.catalog.lake.jdbc.schema-version"] == "V1"
 

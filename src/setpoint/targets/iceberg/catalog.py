@@ -96,7 +96,7 @@ class CatalogSettings:
             raise _invalid(name, f"there is no section [catalogs.{name}]")
         given = {key: _text(value) for key, value in (section or {}).items()}
         if section is None:
-            given = {"type": "jdbc", "uri": "sqlite:///.setpoint/catalog.db"}
+            given = {"type": "jdbc", "uri": "sqlite:///warehouse/_catalog.sqlite"}
             given["warehouse"] = "warehouse"
         kind = given.pop("type", "rest" if given.get("uri", "").startswith("http") else "jdbc")
         if kind == "hadoop":
