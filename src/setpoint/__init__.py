@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from setpoint.model.keys import surrogate_key_of as surrogate_key_of
     from setpoint.model.pipeline import Pipeline as Pipeline
     from setpoint.model.pipeline import pipeline as pipeline
-    from setpoint.model.pipeline import source as source
     from setpoint.model.receipt import Receipt as Receipt
+    from setpoint.model.source import files as files
+    from setpoint.model.source import jdbc as jdbc
+    from setpoint.model.source import rows as rows
+    from setpoint.model.source import source as source
     from setpoint.model.table import Delta as Delta
     from setpoint.model.table import Iceberg as Iceberg
     from setpoint.model.table import Parquet as Parquet
@@ -80,8 +83,11 @@ _HOMES = {
     "surrogate_key_of": "setpoint.model.keys",
     "Pipeline": "setpoint.model.pipeline",
     "pipeline": "setpoint.model.pipeline",
-    "source": "setpoint.model.pipeline",
     "Receipt": "setpoint.model.receipt",
+    "files": "setpoint.model.source",
+    "jdbc": "setpoint.model.source",
+    "rows": "setpoint.model.source",
+    "source": "setpoint.model.source",
     "Delta": "setpoint.model.table",
     "Iceberg": "setpoint.model.table",
     "Parquet": "setpoint.model.table",

@@ -17,7 +17,7 @@ from setpoint.flow.run import (
     run_window,
     with_retries,
 )
-from setpoint.flow.steps import Plan
+from setpoint.flow.steps import How, Plan
 from setpoint.flow.world import Outcome
 from setpoint.model.pipeline import Pipeline, pipeline
 from setpoint.model.ranges import parse_windows
@@ -37,6 +37,8 @@ def run(
     *,
     parameters: Mapping[str, Any] | None = None,
     force: bool = False,
+    as_published: bool = False,
+    refresh: bool = False,
     again: tuple[str, str] | None = None,
     config: str | Path | None = None,
 ) -> Outcome:
@@ -44,6 +46,8 @@ def run(
 
     An incremental pipeline needs no window: it goes on from its high-water mark, or reads a
     range of its cursor, `again=(start, end)` with the end not included, once more.
+    `as_published` reads the versions of the inputs that the last publish has read; `refresh`
+    lands anew what is landed already.
 
     Uses the active Spark session if there is one, and the project of the current folder, or
     the one of the configuration file `config`. Raises a `SetpointError` when the window
@@ -60,15 +64,14 @@ def run(
             state=NOTHING_STARTED,
             next="Run the windows again with force=True.",
         )
+    how = How(force, again, as_published, refresh)
     with Project(find_config(Path.cwd(), config)) as project:
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
         world = project.world()
 
         def planned(number: int) -> tuple[Bound, Plan]:
             bound = project.bind(pipeline)
-            (plan,) = plan_windows(
-                bound, [chosen], world, parameters=values, force=force, again=again
-            )
+            (plan,) = plan_windows(bound, [chosen], world, parameters=values, how=how)
             return bound, plan
 
         bound, plan = with_retries(world, pipeline.name, planned)

@@ -54,6 +54,9 @@ CODES: dict[str, str] = {
     "SP-R01": "a source could not be read",
     "SP-R02": "a source has no such time column",
     "SP-R03": "a cursor holds nulls",
+    "SP-R04": "a source changed while it was read",
+    "SP-R05": "what the last publish has read cannot be read again",
+    "SP-R06": "rows arrived late, and the source's policy is to refuse them",
     # keys
     "SP-K01": "a value or a column cannot be part of a key",
     "SP-K02": "the table holds no rows to judge a key by",

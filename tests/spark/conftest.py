@@ -21,7 +21,7 @@ from setpoint.flow.faults import Faults
 from setpoint.flow.plan import Bound
 from setpoint.flow.retry import RetryPolicy
 from setpoint.flow.run import plan_windows, record_unchanged, run_window
-from setpoint.flow.steps import Plan
+from setpoint.flow.steps import How, Plan
 from setpoint.model.ranges import parse_windows
 from setpoint.model.receipt import SliceState
 from setpoint.model.window import Window
@@ -105,7 +105,9 @@ class Lab:
     ) -> Plan:
         given = {**job.parameters, **(parameters or {})}
         windows = self.windows(job, text)
-        plans = plan_windows(self.bind(job), windows, self.world(), parameters=given, force=force)
+        plans = plan_windows(
+            self.bind(job), windows, self.world(), parameters=given, how=How(force)
+        )
         assert len(plans) == 1
         return plans[0]
 
@@ -123,12 +125,15 @@ class Lab:
         fault: str = "",
         parameters: Mapping[str, Any] | None = None,
         again: tuple[str, str] | None = None,
+        as_published: bool = False,
+        refresh: bool = False,
     ) -> Outcome:
         """Plan and run one window, as the command line does."""
+        how = How(force, again, as_published, refresh)
         bound, world = self.bind(job), self.world(fault)
         given = {**job.parameters, **(parameters or {})}
         windows = self.windows(job, text)
-        plans = plan_windows(bound, windows, world, parameters=given, force=force, again=again)
+        plans = plan_windows(bound, windows, world, parameters=given, how=how)
         assert len(plans) == 1
         if plans[0].is_unchanged:
             return record_unchanged(bound, plans, world)[0]

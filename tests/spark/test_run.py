@@ -198,7 +198,7 @@ def test_changed_input_runs_and_other_windows_do_not(lab: Any) -> None:
     assert lab.run(job, "2026-04-26").receipt.rows == 1
     append(lab.root / "lake", [(6, 6.0, AFTER)])
     assert lab.run(job).state == "unchanged"
-    assert lab.plan(job, "2026-04-26").reason == "the input orders changed"
+    assert lab.plan(job, "2026-04-26").reason == "the input orders (rows: +1) changed"
     assert lab.run(job, "2026-04-26").receipt.rows == 2
     assert lab.rows() == sorted([*A, (5, 5.0, AFTER), (6, 6.0, AFTER)])
 

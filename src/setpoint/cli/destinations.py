@@ -70,7 +70,8 @@ def target_of(project: Project, item: Pipeline, unusable: set[str]) -> Finding:
     """A pipeline's target: whether it is there, and by which mechanism it is published."""
     name, target = f"target of {item.name}", item.target
     asks_spark = isinstance(target, Parquet) or (isinstance(target, Delta) and target.table)
-    if asks_spark or any(source.table.table for source in item.sources.values()):
+    origins = (source.origin for source in item.sources.values())
+    if asks_spark or any(isinstance(origin, Delta) and origin.table for origin in origins):
         told = f"{target.label}, looked up in the session's catalog when it runs"
         return Finding(name, "ok", told)
     needed = {"iceberg": {"pyiceberg"}, "postgres": {"psycopg"}}.get(target.kind, set())

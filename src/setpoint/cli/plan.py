@@ -10,7 +10,7 @@ from setpoint.cli.output import Output
 from setpoint.cli.selection import (
     add_selection,
     chosen_parameters,
-    chosen_range,
+    chosen_way,
     chosen_windows,
     open_project,
 )
@@ -34,8 +34,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             windows,
             project.world(),
             parameters=parameters,
-            force=options.force,
-            again=chosen_range(options, pipeline),
+            how=chosen_way(options, pipeline),
         )
         data = {
             "pipeline": pipeline.name,

@@ -11,7 +11,7 @@ from setpoint.cli.output import Output
 from setpoint.cli.selection import (
     add_selection,
     chosen_parameters,
-    chosen_range,
+    chosen_way,
     chosen_windows,
     open_project,
 )
@@ -35,14 +35,12 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         pipeline = pipeline_named(project.config, options.pipeline)
         parameters = chosen_parameters(options, pipeline)
         windows, resolved_default = chosen_windows(options, pipeline, edge.utc_now(), output)
-        again = chosen_range(options, pipeline)
+        how = chosen_way(options, pipeline)
         world = project.world(resolved_default=resolved_default)
 
         def planned(number: int) -> tuple[Bound, list[Plan]]:
             bound = project.bind(pipeline)
-            return bound, plan_windows(
-                bound, windows, world, parameters=parameters, force=options.force, again=again
-            )
+            return bound, plan_windows(bound, windows, world, parameters=parameters, how=how)
 
         bound, plans = with_retries(world, pipeline.name, planned)
         unchanged = [plan for plan in plans if plan.is_unchanged]

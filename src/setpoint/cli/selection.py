@@ -10,6 +10,7 @@ from typing import Any
 
 from setpoint.cli.output import Output
 from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.flow.steps import How
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ranges import parse_windows
 from setpoint.model.window import Window
@@ -43,6 +44,14 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--force", action="store_true", help="run even if nothing changed since the last publish"
+    )
+    parser.add_argument(
+        "--as-published",
+        action="store_true",
+        help="read the versions of the inputs that the last publish has read, not those of now",
+    )
+    parser.add_argument(
+        "--refresh", action="store_true", help="land anew what is landed already, beside it"
     )
 
 
@@ -85,7 +94,15 @@ def chosen_windows(
     return windows, False
 
 
-def chosen_range(options: argparse.Namespace, pipeline: Pipeline) -> tuple[str, str] | None:
+def chosen_way(options: argparse.Namespace, pipeline: Pipeline) -> How:
+    """How the windows are to be run."""
+    if options.as_published and options.refresh:
+        raise _usage("--as-published and --refresh exclude each other")
+    again = _chosen_range(options, pipeline)
+    return How(options.force, again, options.as_published, options.refresh)
+
+
+def _chosen_range(options: argparse.Namespace, pipeline: Pipeline) -> tuple[str, str] | None:
     """The range of the cursor to read again, if one was asked for."""
     if options.range is None:
         return None

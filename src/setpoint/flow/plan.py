@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from setpoint.errors import PermanentError
 from setpoint.flow import steps
-from setpoint.flow.steps import Plan, Step
+from setpoint.flow.steps import USUAL, How, Plan, Step
 from setpoint.model.audit import rides_along
 from setpoint.model.mark import Mark
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.ports import Recall, SourcePort, TargetPort
-from setpoint.model.receipt import SliceState
-from setpoint.model.run import Run
+from setpoint.model.ports import LandingPort, Recall, SourcePort, TargetPort
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Pinned, Run
 from setpoint.model.window import Window
 
 
@@ -44,17 +45,14 @@ def plan(
     *,
     parameters: Mapping[str, Any],
     recall: Recall | None = None,
-    force: bool = False,
-    again: tuple[str, str] | None = None,
+    how: How = USUAL,
 ) -> list[Plan]:
-    """One plan per window, in the order given.
-
-    `again` is a range of the cursor that an incremental pipeline is to read once more.
-    """
+    """One plan per window, in the order given."""
     pipeline = bound.pipeline
     code, definition = pipeline.code, pipeline.definition()
-    pinned = {name: source.pin(windows) for name, source in bound.sources.items()}
     states = bound.target.inspect(windows, recall)
+    pinned = _pinned(bound, windows, states, how)
+    following = _following(bound)
     mechanism = ""
     plans = []
     for window in windows:
@@ -67,21 +65,47 @@ def plan(
             definition=definition,
         )
         state = states[window]
-        if is_superseded(run, state) and not force:
+        if is_superseded(run, state) and not how.force:
             newer = (steps.Superseded(state.newest),)
             plans.append(Plan(run, state, f"superseded by {state.newest}", newer))
             continue
-        reason = "forced" if force else why(run, state)
-        if again is not None:
-            reason = f"the range {again[0]}..{again[1]} is read again"
+        late = late_inputs(run, state, following)
+        reason, quiet = how.reason or why(run, state, late), "nothing changed"
+        if reason is None and late:
+            quiet = f"late rows of {', '.join(late)} are left out, as its policy says"
         if reason is None and state.receipt is not None:
             unchanged = (steps.Unchanged(state.receipt),)
-            plans.append(Plan(run, state, "nothing changed", unchanged))
+            plans.append(Plan(run, state, quiet, unchanged))
             continue
         mechanism = mechanism or bound.target.mechanism()
-        todo = steps_of(bound, run, state, mechanism, again)
-        plans.append(Plan(run, state, reason or "", todo, forced=force, again=again))
+        todo = steps_of(bound, run, state, mechanism, how)
+        plans.append(Plan(run, state, reason or "", todo, how))
     return plans
+
+
+def _pinned(
+    bound: Bound,
+    windows: Sequence[Window],
+    states: Mapping[Window, SliceState],
+    how: How,
+) -> dict[str, Mapping[Window, Pinned]]:
+    """What each window reads: the sources as they are now, or as the last publish has read them."""
+    if not how.as_published:
+        return {name: source.pin(windows) for name, source in bound.sources.items()}
+    pinned: dict[str, dict[Window, Pinned]] = {name: {} for name in bound.sources}
+    for window in windows:
+        receipt = states[window].receipt
+        for name, source in bound.sources.items():
+            if receipt is None or name not in receipt.inputs:
+                raise PermanentError(
+                    "SP-R05",
+                    f"{bound.pipeline.name}[{window.id}] has no receipt that says what was read "
+                    f"as {name}.",
+                    why="--as-published reads what the last publish has read.",
+                    next="Leave --as-published out.",
+                )
+            pinned[name][window] = source.pin_published(window, receipt.inputs[name])
+    return {**pinned}
 
 
 def is_superseded(run: Run, state: SliceState) -> bool:
@@ -90,8 +114,42 @@ def is_superseded(run: Run, state: SliceState) -> bool:
     return bool(newest) and newest != own and newest_of([newest, own], run.pipeline) == newest
 
 
-def why(run: Run, state: SliceState) -> str | None:
-    """The reason to run, or None when the window already holds this very run."""
+def _following(bound: Bound) -> Mapping[str, Window]:
+    """For sources that restate only some windows, the first window that follows its input."""
+    counts = {
+        name: item.late.restate
+        for name, item in bound.pipeline.sources.items()
+        if item.late.restate is not None
+    }
+    newest = newest_of(bound.target.published_windows(), bound.pipeline) if counts else ""
+    if not newest:
+        return {}
+    pipeline, first = bound.pipeline, {}
+    for name, count in counts.items():
+        window = Window.parse(newest, every=pipeline.every, timezone=pipeline.timezone)
+        for _ in range(count):
+            window = window.previous()
+        first[name] = window
+    return first
+
+
+def late_inputs(run: Run, state: SliceState, following: Mapping[str, Window]) -> list[str]:
+    """The inputs that changed after the publish and that, by their policy, do not count."""
+    if state.receipt is None:
+        return []
+    late = []
+    for name in changed_inputs(run, state.receipt.inputs):
+        policy = run.pipeline.sources[name].late
+        if policy.policy == "ignore" or (name in following and run.window < following[name]):
+            late.append(name)
+    return late
+
+
+def why(run: Run, state: SliceState, late: Sequence[str] = ()) -> str | None:
+    """The reason to run, or None when the window already holds this very run.
+
+    `late` are the inputs whose changes do not count.
+    """
     receipt = state.receipt
     if not state.published:
         return "never published"
@@ -99,30 +157,36 @@ def why(run: Run, state: SliceState) -> str | None:
         return "published before, but its receipt is gone from the target's log"
     if not state.untouched:
         return "somebody else changed the slice since it was published"
-    if receipt.run_key == run.key:
-        return None
-    changed = stale_parts(run, receipt.code, receipt.parameters, receipt.inputs)
+    if receipt.run_key == run.key or receipt.run_key == run.with_recorded(receipt, late).key:
+        unsure = ", ".join(run.unsure)
+        return f"the input {unsure} cannot tell whether it changed" if unsure else None
+    changed = stale_parts(run, receipt)
     return f"{' and '.join(changed)} changed" if changed else "the definition changed"
 
 
-def stale_parts(
-    run: Run,
-    code: str,
-    parameters: Mapping[str, Any],
-    inputs: Mapping[str, Mapping[str, Any]],
-) -> list[str]:
-    """What differs between a run and an earlier one, in words."""
+def stale_parts(run: Run, receipt: Receipt) -> list[str]:
+    """What differs between a run and a published one, in words."""
     parts = []
-    if run.code != code:
+    if run.code != receipt.code:
         parts.append("the code")
     if {name: str(value) for name, value in run.parameters.items()} != {
-        name: str(value) for name, value in parameters.items()
+        name: str(value) for name, value in receipt.parameters.items()
     }:
         parts.append("the parameters")
-    for name, pinned in run.inputs.items():
-        if inputs.get(name, {}).get("fingerprint") != pinned.fingerprint:
-            parts.append(f"the input {name}")
+    for name in changed_inputs(run, receipt.inputs):
+        before, now = receipt.inputs.get(name, {}).get("rows"), run.inputs[name].rows
+        grown = now - before if isinstance(before, int) and now is not None else 0
+        parts.append(f"the input {name}" + (f" (rows: {grown:+,})" if grown else ""))
     return parts
+
+
+def changed_inputs(run: Run, recorded: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The inputs that are not what a receipt says."""
+    return [
+        name
+        for name, pinned in run.inputs.items()
+        if recorded.get(name, {}).get("fingerprint") != pinned.fingerprint
+    ]
 
 
 def mark_of(pipeline: Pipeline, state: SliceState) -> Mark | None:
@@ -142,16 +206,23 @@ def steps_of(
     run: Run,
     state: SliceState,
     mechanism: str,
-    again: tuple[str, str] | None = None,
+    how: How = USUAL,
 ) -> tuple[Step, ...]:
     """The steps that bring a window to the state of this run."""
     audits = run.pipeline.audits
+    landed = {name: run.inputs[name].version for name in bound.sources}
+    lands = tuple(
+        steps.Land(name, source.label, (landed[name] or 0) + 1)
+        for name, source in bound.sources.items()
+        if isinstance(source, LandingPort) and (how.refresh or landed[name] is None)
+    )
     reads = tuple(
-        steps.Read(name, source.label, _bounds(name, source, run, state, again), detail)
+        steps.Read(name, source.label, _bounds(name, source, run, state, how.again), detail)
         for name, source in bound.sources.items()
         for detail in (run.inputs[name].detail,)
     )
     return (
+        *lands,
         *reads,
         steps.Stage(bound.target.uri, tuple(a.name for a in audits if rides_along(a))),
         steps.Audit(tuple(a.name for a in audits if not rides_along(a))),

@@ -52,9 +52,11 @@ def publish(
     same_run_counts = run.by_contents
     for _ in range(_REPUBLISHES):
         current = state.receipt
-        if same_run_counts and current and current.run_key == run.key and state.untouched:
-            return Verdict(current, None)
         keep_files = _same_contents(run, state, staged)
+        # The key of a run does not know an input that cannot tell whether it changed.
+        same_run = keep_files if run.unsure else same_run_counts
+        if same_run and current and current.run_key == run.key and state.untouched:
+            return Verdict(current, None)
         receipt = _receipt(run, staged, state, keep_files, published_at)
         receipt = _with_mark(run, receipt, state, mark, again)
         staged = replace(staged, corrects=again or _corrects(run, state, staged))

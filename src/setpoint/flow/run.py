@@ -23,17 +23,17 @@ from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
-from setpoint.flow.plan import Bound, is_superseded, mark_of, plan, steps_of
+from setpoint.flow.plan import Bound, changed_inputs, is_superseded, mark_of, plan, steps_of
 from setpoint.flow.publish import Verdict, publish, refuse_if_failed
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording, attempt_record, recall_from
-from setpoint.flow.steps import Plan
+from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.mark import Mark
-from setpoint.model.ports import Staged
+from setpoint.model.ports import LandingPort, Staged
 from setpoint.model.run import Run
 from setpoint.model.window import Window
 
@@ -57,12 +57,11 @@ def plan_windows(
     world: World,
     *,
     parameters: Mapping[str, Any],
-    force: bool = False,
-    again: tuple[str, str] | None = None,
+    how: How = USUAL,
 ) -> list[Plan]:
     """Plan windows with what the target says and the ledger remembers."""
     recall = recall_from(world, bound.target.uri, bound.pipeline.name)
-    return plan(bound, windows, parameters=parameters, recall=recall, force=force, again=again)
+    return plan(bound, windows, parameters=parameters, recall=recall, how=how)
 
 
 def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
@@ -103,6 +102,7 @@ def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[
 
 def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
     """Fulfil one plan, with retries; every try looks at the target afresh."""
+    refuse_late(first)
     started = world.now()
 
     def one_try(number: int) -> Outcome:
@@ -113,6 +113,24 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
 
     outcome = with_retries(world, first.run.label, one_try)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
+
+
+def refuse_late(plan: Plan) -> None:
+    """Refuse to publish over a window whose late rows its source says are an error."""
+    receipt, run = plan.state.receipt, plan.run
+    if receipt is None or plan.how.force:
+        return
+    for name in changed_inputs(run, receipt.inputs):
+        if run.pipeline.sources[name].late.policy == "fail":
+            raise RefusedError(
+                "SP-R06",
+                f"{run.label}: the input {name} has changed since the window was published at "
+                f"{receipt.published_at}.",
+                why='Its source says late="fail": a published window is final.',
+                next=f"Look at the rows, then restate the window: setpoint run "
+                f"{run.pipeline.name} --window {run.window.id} --force; or keep to what was read: "
+                "--as-published",
+            )
 
 
 class Attempt:
@@ -165,6 +183,8 @@ class Attempt:
                 self._world.tell(f"{self._run.label}  {step.name}  {step.describe()}")
                 with self._recording.step(step.name, {"what": step.describe()}):
                     match step:
+                        case steps.Land():
+                            self._land(session, step.source)
                         case steps.Read():
                             self._read(session, step.source)
                         case steps.Stage():
@@ -180,6 +200,12 @@ class Attempt:
                 if step.name in _THEN:
                     self._reach(_THEN[step.name])
 
+    def _land(self, session: Any, name: str) -> None:
+        source = self._bound.sources[name]
+        assert isinstance(source, LandingPort)
+        pinned = source.land(session, self._run.window, self._id)
+        self._run = replace(self._run, inputs={**self._run.inputs, name: pinned})
+
     def _read(self, session: Any, name: str) -> None:
         pinned = self._run.inputs[name]
         source = self._bound.sources[name]
@@ -188,7 +214,7 @@ class Attempt:
             return
         after = mark_of(self._run.pipeline, self._plan.state)
         self._inputs[name], self._mark = source.read_increment(
-            session, pinned, after, self._plan.again
+            session, pinned, after, self._plan.how.again
         )
 
     def _stage(self) -> None:
@@ -198,6 +224,8 @@ class Attempt:
         place = target.location(self._run, self._id)
         with self._world.faults.during("staging", self._try, lambda: target.has_stage(place)):
             self._staged = target.stage(frame, self._run, self._id, audits)
+        for name, source in self._bound.sources.items():
+            source.confirm(self._run.window, self._run.inputs[name])
         if self._run.by_contents:
             self._run = self._run.of_contents(self._staged.contents, self._id)
 
@@ -219,7 +247,7 @@ class Attempt:
                 self._plan.state,
                 self._world.now().isoformat(timespec="seconds"),
                 mark=self._mark,
-                again=self._plan.again is not None,
+                again=self._plan.how.again is not None,
             )
         except SetpointError as error:
             # What was put aside is published already, whatever becomes of the rest.
@@ -343,8 +371,7 @@ def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
         [window],
         world,
         parameters=first.run.parameters,
-        force=first.forced,
-        again=first.again,
+        how=first.how,
     )[0]
 
 

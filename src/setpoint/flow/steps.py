@@ -31,6 +31,19 @@ class Superseded:
 
 
 @dataclass(frozen=True)
+class Land:
+    """Keep what a source that cannot be read again gives for the window."""
+
+    source: str
+    label: str
+    generation: int
+    name = "land"
+
+    def describe(self) -> str:
+        return f"{self.source} from {self.label} as generation {self.generation}"
+
+
+@dataclass(frozen=True)
 class Read:
     """Bind one input, clipped to the window and pinned to a version."""
 
@@ -90,7 +103,34 @@ class Record:
         return "the ledger keeps the attempt, its steps and the receipt"
 
 
-Step = Unchanged | Superseded | Read | Stage | Audit | Publish | Record
+Step = Unchanged | Superseded | Land | Read | Stage | Audit | Publish | Record
+
+
+@dataclass(frozen=True)
+class How:
+    """What was asked for beyond the windows.
+
+    `force` runs them although nothing changed; `again` is a range of the cursor that an
+    incremental pipeline is to read once more; `as_published` reads the inputs that the last
+    publish has read; `refresh` lands anew what is landed already.
+    """
+
+    force: bool = False
+    again: tuple[str, str] | None = None
+    as_published: bool = False
+    refresh: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        """Why a window runs whatever its state is."""
+        if self.again is not None:
+            return f"the range {self.again[0]}..{self.again[1]} is read again"
+        if self.force:
+            return "forced"
+        return "its inputs are landed anew" if self.refresh else None
+
+
+USUAL = How()
 
 
 @dataclass(frozen=True)
@@ -101,9 +141,7 @@ class Plan:
     state: SliceState
     reason: str
     steps: tuple[Step, ...]
-    forced: bool = False
-    again: tuple[str, str] | None = None
-    """The range of the cursor that an incremental pipeline reads again, if that was asked for."""
+    how: How = USUAL
 
     @property
     def is_unchanged(self) -> bool:

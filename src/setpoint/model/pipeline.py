@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
@@ -15,8 +14,9 @@ from setpoint.model.audit import Audit
 from setpoint.model.fingerprint import code_fingerprint, digest
 from setpoint.model.grain import Grain
 from setpoint.model.slice import SliceRule
+from setpoint.model.source import Source
 from setpoint.model.support import refuse_unsupported
-from setpoint.model.table import TABLES, Delta, Table
+from setpoint.model.table import TABLES, Table
 from setpoint.model.wallclock import zone_of
 from setpoint.model.window import Window
 from setpoint.model.write import (
@@ -30,72 +30,6 @@ from setpoint.model.write import (
 )
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
-
-
-@dataclass(frozen=True)
-class Source:
-    """An input of a pipeline: a table, clipped to the window on its time column.
-
-    An incremental pipeline reads one of its inputs from the high-water mark of a cursor on.
-    """
-
-    table: Delta
-    time: str | None = None
-    whole: bool = False
-    cursor: tuple[str, ...] = ()
-    lookback: timedelta | int | None = None
-
-    def definition(self) -> dict[str, object]:
-        """The parts of a source that decide what a run reads; they are in the run key."""
-        by_time: dict[str, object] = {"time": self.time, "whole": self.whole}
-        if not self.cursor:
-            return by_time
-        return {**by_time, "cursor": list(self.cursor), "lookback": str(self.lookback or 0)}
-
-
-def source(
-    table: Delta,
-    *,
-    time: str | None = None,
-    whole: bool = False,
-    cursor: str | Sequence[str] | None = None,
-    lookback: timedelta | int | None = None,
-) -> Any:
-    """Declare an input as the default of a pipeline function's argument.
-
-    `time` names the column that is clipped to the window; a table without one (a small lookup)
-    has to say `whole=True`, and is then read in full by every window. In a pipeline with
-    `every="incremental"`, `cursor` names the column (or columns, the most significant first)
-    by which rows are read from the last high-water mark on, and `lookback` how far before the
-    mark a read starts, for rows that were committed late: a timedelta, or a number for a
-    cursor of whole numbers.
-    """
-    if not isinstance(table, Delta):
-        raise _source_error(f"source() got {table!r:.80}, which is not a Delta table")
-    cursors = (cursor,) if isinstance(cursor, str) else tuple(cursor or ())
-    if (time is not None) + bool(whole) + bool(cursors) != 1:
-        raise _source_error(
-            f"source({table.label!r}) needs one of time=, cursor= and whole=True, and only one"
-        )
-    names = all(isinstance(name, str) and name for name in cursors)
-    if not names or len(set(cursors)) != len(cursors):
-        raise _source_error(
-            f"source({table.label!r}): cursor={cursor!r:.80} is not a list of different columns"
-        )
-    _check_lookback(table.label, cursors, lookback)
-    return Source(table, time, whole, cursors, lookback or None)
-
-
-def _check_lookback(label: str, cursor: tuple[str, ...], lookback: timedelta | int | None) -> None:
-    if lookback is None:
-        return
-    known = isinstance(lookback, (timedelta, int)) and not isinstance(lookback, bool)
-    negative = known and lookback < type(lookback)(0)  # type: ignore[operator]
-    if not known or negative or not cursor:
-        raise _source_error(
-            f"source({label!r}): lookback={lookback!r:.60} is not a timedelta or a number from 0 "
-            "on, beside a cursor"
-        )
 
 
 @dataclass(frozen=True)
@@ -359,13 +293,3 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[dict[str, Sourc
 
 def _definition_error(what: str, next: str) -> DefinitionError:
     return DefinitionError("SP-D01", f"{what}.", state=NOTHING_STARTED, next=next)
-
-
-def _source_error(what: str) -> DefinitionError:
-    return DefinitionError(
-        "SP-D07",
-        f"{what}.",
-        why="A read that is not bounded by the window gives other rows on every run.",
-        state=NOTHING_STARTED,
-        next='Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.',
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.mark import Mark
@@ -156,11 +156,19 @@ class SourcePort(Protocol):
         """What each window would read now, without Spark."""
         ...
 
+    def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
+        """What a publish has read, by what its receipt says; refused if that is gone."""
+        ...
+
     def bounds(self, window: Window) -> str:
         """The clip, as a person reads it."""
         ...
 
     def read(self, session: Any, window: Window, pinned: Pinned) -> Frame: ...
+
+    def confirm(self, window: Window, pinned: Pinned) -> None:
+        """After the rows were staged: refuse them if the input changed while it was read."""
+        ...
 
     def read_increment(
         self, session: Any, pinned: Pinned, after: Mark | None, again: tuple[str, str] | None
@@ -169,4 +177,16 @@ class SourcePort(Protocol):
 
         With `again`, a half-open range of the cursor's first column, the mark stays.
         """
+        ...
+
+
+@runtime_checkable
+class LandingPort(SourcePort, Protocol):
+    """A source that is kept once per window, because it cannot be read again.
+
+    The version of its `Pinned` is the newest landed generation; None before the first.
+    """
+
+    def land(self, session: Any, window: Window, attempt: str) -> Pinned:
+        """Keep what the origin gives for the window now, as the next generation."""
         ...

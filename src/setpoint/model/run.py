@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from setpoint.model.fingerprint import run_key
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.receipt import Receipt
 from setpoint.model.window import Window
+
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """What a run reads from one source: its version, and a fingerprint of the window's part."""
+    """What a run reads from one source: its version, and a fingerprint of the window's part.
+
+    The fingerprint is `UNKNOWN` when the source cannot tell whether it changed. `rows` counts
+    what the window's part holds, where that is known without reading it. `handle` is the
+    source's own, for the reading that follows.
+    """
 
     version: int | None
     fingerprint: str
     detail: str = ""
+    rows: int | None = None
+    handle: Any = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"version": self.version, "fingerprint": self.fingerprint}
+        body = {"version": self.version, "fingerprint": self.fingerprint}
+        return body if self.rows is None else {**body, "rows": self.rows}
 
 
 @dataclass(frozen=True)
@@ -50,9 +61,23 @@ class Run:
         object.__setattr__(self, "key", key)
 
     @property
+    def unsure(self) -> tuple[str, ...]:
+        """The inputs that cannot tell whether they changed: the same key may be another run."""
+        return tuple(name for name, item in self.inputs.items() if item.fingerprint == UNKNOWN)
+
+    @property
     def label(self) -> str:
         """The run as people write it: pipeline[window]."""
         return f"{self.pipeline.name}[{self.window.id}]"
+
+    def with_recorded(self, receipt: Receipt, names: Iterable[str]) -> Run:
+        """The run as if some of its inputs were still what a receipt says."""
+        recorded = {
+            name: Pinned(None, str(receipt.inputs[name].get("fingerprint")))
+            for name in names
+            if name in receipt.inputs
+        }
+        return replace(self, inputs={**self.inputs, **recorded}) if recorded else self
 
     def of_contents(self, contents: str | None, attempt: str) -> Run:
         """The run as identified by its rows; without a fingerprint no two runs are the same."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from setpoint.errors import DefinitionError
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import TargetPort
+from setpoint.model.ports import SourcePort, TargetPort
+from setpoint.model.source import Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
@@ -50,6 +51,19 @@ class Adapters:
                 from setpoint.targets.postgres.target import PostgresTarget
 
                 return PostgresTarget(pipeline, table, self.server(table.connection))
+
+    def source(self, name: str, source: Source, pipeline: Pipeline) -> SourcePort:
+        """An input of a pipeline."""
+        origin = source.origin
+        match origin:
+            case Delta():
+                from setpoint.sources.delta import DeltaSource
+
+                return DeltaSource(
+                    name, source, self.storage(origin), pipeline.every, pipeline.timezone
+                )
+            case _:
+                raise NotImplementedError(origin)
 
     def existing(self, label: str, table: Table) -> ExistingTable:
         """A table to look at, whoever wrote it."""

@@ -118,16 +118,11 @@ class Project:
 
     def bind(self, pipeline: Pipeline) -> Bound:
         """A pipeline with its adapters, its definition checked against the existing table."""
-        from setpoint.sources.delta import DeltaSource
-
         adapters = self.adapters
         target = adapters.target(pipeline)
         target.check_definition()
         sources = {
-            name: DeltaSource(
-                name, item, adapters.storage(item.table), pipeline.every, pipeline.timezone
-            )
-            for name, item in pipeline.sources.items()
+            name: adapters.source(name, item, pipeline) for name, item in pipeline.sources.items()
         }
         aside = quarantine_of(pipeline)
         return Bound(

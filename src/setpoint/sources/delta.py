@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError, some_of
+from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
-from setpoint.model.pipeline import Source
 from setpoint.model.run import Pinned
 from setpoint.model.slice import SliceRule, typed
+from setpoint.model.source import Source
 from setpoint.model.window import Window
+from setpoint.sources.failures import clip_rule, gone, unreadable
 from setpoint.targets.delta.log import DataFile, Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage
 
@@ -44,10 +45,11 @@ class DeltaSource:
         self._every = every
         self._timezone = timezone
         self._snapshots: dict[int, Snapshot] = {}
+        self._current: Snapshot | None = None
 
     @property
     def label(self) -> str:
-        return self._source.table.label
+        return self._source.label
 
     def connectors(self) -> frozenset[str]:
         return frozenset() if _reads_plainly(self._newest()) else frozenset({"delta"})
@@ -69,6 +71,25 @@ class DeltaSource:
             for window in windows:
                 chosen[window] = _overlapping(snapshot, rule, window)
         return {window: _pinned(snapshot, files) for window, files in chosen.items()}
+
+    def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
+        version = recorded.get("version")
+        try:
+            snapshot = self._at(int(version)) if version is not None else None
+        except SetpointError as error:
+            raise gone(self._name, self.label, f"version {version}", error.what) from error
+        if snapshot is None:
+            raise gone(self._name, self.label, "its version", "the receipt does not name it")
+        files = snapshot.files
+        if not self._source.whole and not self._source.cursor:
+            files = tuple(_overlapping(snapshot, self._rule(snapshot), window))
+        pinned = _pinned(snapshot, files)
+        if pinned.fingerprint != recorded.get("fingerprint"):
+            raise gone(self._name, self.label, f"version {version}", "the table is another one now")
+        return pinned
+
+    def confirm(self, window: Window, pinned: Pinned) -> None:
+        """A version does not change while it is read."""
 
     def bounds(self, window: Window) -> str:
         if self._source.time is None:
@@ -131,7 +152,7 @@ class DeltaSource:
         try:
             return read_files(session, self._storage.spark_path(), schema, columns, files)
         except Exception as error:
-            raise _unreadable(self.label, error) from error
+            raise unreadable(self.label, error) from error
 
     def _through_connector(self, session: SparkSession, version: int) -> DataFrame:
         try:
@@ -141,34 +162,17 @@ class DeltaSource:
                 .load(self._storage.spark_path())
             )
         except Exception as error:
-            raise _unreadable(self.label, error) from error
+            raise unreadable(self.label, error) from error
 
     def _rule(self, snapshot: Snapshot) -> SliceRule:
+        kinds = {field.name: str(field.kind) for field in snapshot.fields}
         column = self._source.time or ""
-        field = snapshot.field(column)
-        if field is None:
-            known = some_of((field.name for field in snapshot.fields), column)
-            raise RefusedError(
-                "SP-R02",
-                f"The source {self._name} ({self.label}) has no column {column}; it has {known}.",
-                why="The read is clipped to the window on that column.",
-                next="Correct time= of the source.",
-            )
-        try:
-            return SliceRule.of(column, str(field.kind), self._every, self._timezone)
-        except SetpointError as error:
-            raise RefusedError(
-                "SP-R02",
-                f"The source {self._name} ({self.label}) cannot be clipped to a window: "
-                f"{error.what}",
-                why="Each run would read rows of other windows too.",
-                next="Give a timestamp column as time=, or run the pipeline less often.",
-            ) from error
+        return clip_rule(self._name, self.label, column, kinds, self._every, self._timezone)
 
     def _newest(self) -> Snapshot:
-        if not self._snapshots:
-            self._at(None)
-        return self._snapshots[max(self._snapshots)]
+        if self._current is None:
+            self._current = self._at(None)
+        return self._current
 
     def _at(self, version: int | None) -> Snapshot:
         if version in self._snapshots:
@@ -212,6 +216,7 @@ def _pinned(snapshot: Snapshot, files: Sequence[DataFile]) -> Pinned:
         version=snapshot.version,
         fingerprint=digest(snapshot.table_id, *names),
         detail=f"version {snapshot.version}, files: {len(files):,}, rows: {rows:,}",
+        rows=None if any(file.rows is None for file in files) else rows,
     )
 
 
@@ -219,9 +224,3 @@ def _reads_plainly(snapshot: Snapshot) -> bool:
     features = set(snapshot.table.protocol().reader_features or ())
     mapping = snapshot.configuration.get("delta.columnMapping.mode", "none")
     return features <= _PLAIN_READERS and mapping == "none"
-
-
-def _unreadable(label: str, error: Exception) -> SetpointError:
-    from setpoint.spark.failures import explain
-
-    return explain(error, f"reading {label}", code="SP-R01")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from setpoint.errors import SetpointError, UsageError, words_of
-from setpoint.model.pipeline import Source
 from setpoint.model.receipt import unseal
 from setpoint.model.slice import NULL_PARTITION, typed
+from setpoint.model.source import Source
 from setpoint.model.table import Delta
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage

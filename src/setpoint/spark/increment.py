@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from setpoint.errors import RefusedError, UsageError, some_of
 from setpoint.model.mark import KINDS, Mark, later_of
-from setpoint.model.pipeline import Source
+from setpoint.model.source import Source
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain, root_cause
 
