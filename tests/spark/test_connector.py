@@ -42,7 +42,7 @@ def create(lab: Any, settings: str = "", partitioned: str = "PARTITIONED BY (d)"
 
 def test_both_readers_see_the_same_rows(lab: Any) -> None:
     """After publishes, replacements and an empty slice, deltalake and the connector agree."""
-    for rows in (A, B, [], A):
+    for rows in (A, [], B):
         lab.run(lab.job(rows))
         lab.run(lab.job(N), "2026-04-26")
         assert load(lab) == sorted([*rows, *N])
@@ -87,9 +87,9 @@ def test_both_readers_agree_on_time_partitions(lab: Any, kind: str) -> None:
 
 FEATURES = {
     "deletion vectors": "'delta.enableDeletionVectors' = 'true'",
-    "column mapping": "'delta.columnMapping.mode' = 'name'",
-    "change data feed and row tracking": (
-        "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true'"
+    "column mapping, change data feed and row tracking": (
+        "'delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true', "
+        "'delta.enableRowTracking' = 'true'"
     ),
 }
 
@@ -191,6 +191,8 @@ def test_an_unpartitioned_table_is_sliced_on_its_time_column(lab: Any, existing:
         lab.run(lab.job(N, target=place), "2026-04-26")
     assert load(lab) == sorted([*A, *N])
     assert lab.run(lab.job(A, target=place)).state == "unchanged"
+    if not existing:
+        return
     lab.run(lab.job([], target=place))
     assert load(lab) == N
     lab.run(lab.job(A, target=place))

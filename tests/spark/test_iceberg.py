@@ -338,30 +338,6 @@ def test_merge_removes_and_remembers(lab: Any, lake: Any, shelf: Any) -> None:
     assert lake.rows() == lake.spark_rows() == wanted
 
 
-def test_merge_of_the_whole_state(lab: Any, lake: Any, shelf: Any) -> None:
-    """With when_missing="delete" absent keys go, and an older window does not undo a newer one."""
-    held = shelf([(1, 1, "eu", "a"), (2, 1, "us", "a")])
-    job = merge_job(lab, held, when_missing="delete")
-    lab.run(job, "2026-04-26")
-    held.rows = [(2, 2, "us", "b"), (3, 1, None, "a")]
-    lab.run(job, "2026-04-27")
-    assert lake.spark_rows() == [(2, 2, "us", "b"), (3, 1, None, "a")]
-    assert "superseded" in lab.run(job, "2026-04-25").reason
-    held.rows = []
-    lab.run(job, "2026-04-28")
-    assert lake.rows() == []
-
-
-def test_null_keys(lab: Any, lake: Any) -> None:
-    """A null in the key is refused, or taken as a value that is found again."""
-    rows = [(None, 1, "eu", "a"), (1, 1, "eu", "a")]
-    with pytest.raises(RefusedError, match="SP-O06"):
-        lab.run(merge_job(lab, rows))
-    lab.run(merge_job(lab, rows, null_keys="allow"))
-    lab.run(merge_job(lab, [(None, 2, "eu", "b")], null_keys="allow"), "2026-04-26")
-    assert lake.rows() == [(1, 1, "eu", "a"), (None, 2, "eu", "b")]
-
-
 def test_insert_new(lab: Any, lake: Any, shelf: Any) -> None:
     """Known events are left alone, new ones added, contradictions refused or reported."""
     target = iceberg("sales.orders")

@@ -107,13 +107,13 @@ def test_only_the_windows_partition_changes(tables: Tables) -> None:
     assert all(after[name] == changed for name, changed in before.items())
 
 
-@pytest.mark.parametrize("before", ["nothing", "rows", "empty"])
+@pytest.mark.parametrize("before", ["nothing", "empty"])
 def test_an_empty_result_leaves_an_empty_slice(tables: Tables, before: str) -> None:
-    """Over nothing, over rows and over an empty slice: no row, a receipt, one more generation."""
+    """Over nothing and over an empty slice: no row, a receipt, one more generation."""
     lab, generation = tables.lab, 0
     if before != "nothing":
         lab.run(daily(tables, [(9, 9.0, NEXT)]), "2026-04-26")
-        lab.run(daily(tables, A if before == "rows" else []))
+        lab.run(daily(tables, []))
         generation = 1
     empty = tables.lab.job(
         [], "id int, amount double,  d date", target=tables.target(partition_by="d")
@@ -124,29 +124,6 @@ def test_an_empty_result_leaves_an_empty_slice(tables: Tables, before: str) -> N
     assert state.generation == generation + 1
     assert (state.receipt.rows, state.untouched, state.rows) == (0, True, 0)
     assert lab.run(empty).state == "unchanged"
-
-
-def test_a_forced_run_of_the_same_rows_renews_the_receipt_alone(tables: Tables) -> None:
-    """No data file is written, and the table's locations stay."""
-    job = daily(tables, A)
-    tables.lab.run(job)
-    before = tables.files()
-    outcome = tables.lab.run(job, force=True)
-    assert (outcome.only_receipt, outcome.receipt.generation) == (True, 2)
-    assert tables.files() == before
-    assert tables.lab.state(job).generation == 2
-    assert tables.lab.run(job).state == "unchanged"
-
-
-@pytest.mark.parametrize("fault", ["staged:raise", "audited:raise"])
-def test_a_failing_run_leaves_the_old_rows(tables: Tables, fault: str) -> None:
-    """H4, H10: whatever fails before the publish, readers have what they had."""
-    tables.lab.run(daily(tables, A))
-    with pytest.raises(Exception, match="SP-S04"):
-        tables.lab.run(daily(tables, B), fault=fault)
-    assert tables.rows() == A
-    tables.lab.run(daily(tables, B))
-    assert tables.rows() == B
 
 
 def test_a_lost_answer_is_settled_by_the_table(tables: Tables) -> None:
@@ -466,20 +443,6 @@ def _at_once(lab: Any, tmp_path: Path, *runs: tuple[Pipeline, str]) -> list[str]
             Event().wait(0.01)
         go.touch()
         return [future.result().state for future in started]
-
-
-def test_two_windows_of_a_merge_at_once_both_count(tables: Tables, tmp_path: Path) -> None:
-    """What the loser computed is computed again on the rows of the winner."""
-    lab, target = tables.lab, tables.target(partition_by="region")
-    write = Merge(key="id", sequence_by="seq")
-    lab.run(lab.job([(1, "a", 1, "EU")], REGIONS, target=target, write=write), "2026-04-01")
-    jobs = [
-        (lab.job([(1, "b", 2, "EU"), (2, "a", 2, "EU")], REGIONS, target=target, write=write), 2),
-        (lab.job([(1, "c", 3, "EU"), (3, "a", 3, "EU")], REGIONS, target=target, write=write), 3),
-    ]
-    states = _at_once(lab, tmp_path, *((job, f"2026-04-0{day}") for job, day in jobs))
-    assert states == ["published", "published"]
-    assert tables.rows() == [(1, "c", 3, "EU"), (2, "a", 2, "EU"), (3, "a", 3, "EU")]
 
 
 def test_a_call_that_moves_several_partitions_is_all_or_nothing(tables: Tables) -> None:

@@ -46,18 +46,6 @@ def merge(**rest: Any) -> Merge:
     return Merge(key="id", sequence_by="seq", **rest)
 
 
-def test_one_run_and_three_runs_leave_the_same_state(lab: Any, db: Any) -> None:
-    """The second and the third run find the window done: no new row version, no receipt."""
-    job = lab.job(A, target=BY_DAY)
-    assert lab.run(job).state == "published"
-    before = db.versions()
-    assert db.rows() == sorted(A)
-    assert [lab.run(job).state for _ in range(2)] == ["unchanged", "unchanged"]
-    assert db.versions() == before
-    assert db.all("SELECT generation FROM setpoint.receipts") == [(1,)]
-    assert db.stages() == []
-
-
 def test_changed_rows_replace_the_slice_and_no_other_row(lab: Any, db: Any) -> None:
     """Row versions of the other window are the same before and after."""
     lab.run(lab.job([(9, 9.0, AFTER)], target=BY_DAY), "2026-04-26")
@@ -181,23 +169,6 @@ def test_merging_the_same_batch_again_changes_no_row_version(
     assert db.rows() == [(1, "new", 1), (2, "new", 1), (3, "new", 1)]
 
 
-def test_a_removed_key_stays_removed_until_a_newer_row_comes(lab: Any, db: Any) -> None:
-    write = merge(delete_when="status = 'gone'")
-
-    def run(window: str, *rows: tuple[Any, ...]) -> Any:
-        return lab.run(lab.job(rows, ORDERS, target=TABLE, write=write), window)
-
-    run("2026-04-25", (1, "new", 1), (2, "new", 1))
-    run("2026-04-26", (1, "gone", 5), (9, "gone", 5))
-    assert db.rows() == [(2, "new", 1)]
-    run("2026-04-24", (1, "late", 5), (9, "late", 4), (2, "gone", 0))
-    assert db.rows() == [(2, "new", 1)]
-    run("2026-04-27", (1, "back", 6))
-    assert db.rows() == [(1, "back", 6), (2, "new", 1)]
-    run("2026-04-28", (1, "gone", 6))
-    assert db.rows() == [(2, "new", 1)]
-
-
 def test_ties_are_resolved_the_same_way_in_one_batch_and_in_two(lab: Any, db: Any) -> None:
     one, other = (1, "a", 1), (1, "B", 1)
     made = {}
@@ -224,22 +195,6 @@ def test_duplicates_are_resolved_before_the_audits_judge(lab: Any, db: Any) -> N
     outcome = lab.run(lab.job(rows, ORDERS, target=TABLE, write=merge(), audits=audits))
     assert db.rows() == [(1, "newest", 3), (2, "x", 1)]
     assert outcome.receipt.rows == 2
-
-
-def test_null_keys_are_refused_allowed_or_put_aside(lab: Any, db: Any) -> None:
-    rows = [(1, "new", 1), (None, "lost", 1)]
-    with pytest.raises(RefusedError, match=r"SP-O06.*1 of 2 rows.*lost"):
-        lab.run(lab.job(rows, ORDERS, target=TABLE, write=merge()))
-    allowed = postgres("allowed", connection="test")
-    write = merge(null_keys="allow")
-    lab.run(lab.job(rows, ORDERS, target=allowed, write=write))
-    lab.run(lab.job([(None, "found", 2)], ORDERS, target=allowed, write=write), "2026-04-26")
-    assert db.rows("allowed") == [(1, "new", 1), (None, "found", 2)]
-    lab.run(lab.job(rows, ORDERS, target=TABLE, write=merge(null_keys="quarantine")))
-    assert db.rows() == [(1, "new", 1)]
-    assert db.rows("out__quarantine") == [(None, "lost", 1, "2026-04-25")]
-    with pytest.raises(RefusedError, match=r"SP-O06.*sequence_by"):
-        lab.run(lab.job([(1, "x", None)], ORDERS, target=TABLE, write=merge()))
 
 
 def test_a_complete_merge_removes_missing_keys_and_the_newest_window_counts(
@@ -522,17 +477,6 @@ def test_hostile_names_are_only_names(lab: Any, db: Any) -> None:
         if not isinstance(write, InsertNew):
             lab.run(changed)
     assert db.rows("x") == []
-
-
-@pytest.mark.parametrize("point", ["resolved", "read", "staged", "audited", "published"])
-def test_a_failure_at_any_point_is_healed_by_the_next_try(lab: Any, db: Any, point: str) -> None:
-    """The first try fails there, the second one ends like a clean run; no stage is left."""
-    lab.run(lab.job(B, target=BY_DAY))
-    job = lab.job(A, target=BY_DAY)
-    assert lab.run(job, fault=f"{point}@1:raise").tries == 2
-    assert db.rows() == sorted(A)
-    assert db.stages() == []
-    assert lab.state(job).generation == 2
 
 
 def test_an_answer_that_is_lost_after_the_commit_is_settled_by_the_receipt(
