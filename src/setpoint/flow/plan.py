@@ -17,6 +17,8 @@ from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Pinned, Run
 from setpoint.model.window import Window
 
+NOTHING_CHANGED = "nothing changed"
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -70,7 +72,7 @@ def plan(
             plans.append(Plan(run, state, f"superseded by {state.newest}", newer))
             continue
         late = late_inputs(run, state, following)
-        reason, quiet = how.reason or why(run, state, late), "nothing changed"
+        reason, quiet = how.reason or why(run, state, late), NOTHING_CHANGED
         if reason is None and late:
             quiet = f"late rows of {', '.join(late)} are left out, as its policy says"
         if reason is None and state.receipt is not None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from setpoint.errors import SetpointError
-from setpoint.flow.plan import Bound, is_superseded, why
+from setpoint.flow.plan import NOTHING_CHANGED, Bound, is_superseded
 from setpoint.flow.recording import recall_from
 from setpoint.flow.run import plan_windows
 from setpoint.flow.steps import Plan
@@ -131,9 +131,11 @@ def _kind(
         return "touched", "somebody else changed the slice"
     if plan is None:
         return "unknown", "published, but its inputs cannot be looked at now"
-    reason = why(plan.run, state)
-    if reason is None:
-        return "done", ""
+    if plan.is_unchanged:
+        return "done", "" if plan.reason == NOTHING_CHANGED else plan.reason
+    reason = plan.reason
+    if plan.run.unsure and state.receipt.run_key == plan.run.key:
+        return "done", reason
     if attempt is not None and attempt.state in _ENDED_BADLY:
         reason += f"; the last attempt was {attempt.state} ({attempt.error_code or 'no code'})"
     return "stale", reason

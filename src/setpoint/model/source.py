@@ -15,6 +15,7 @@ from setpoint.model.window import Window
 
 TimeKind = Literal["event", "processing"]
 FileFormat = Literal["parquet", "csv", "json"]
+Absent = Literal["fail", "empty"]
 OriginKind = Literal["files", "jdbc", "rows", "http", "landed"]
 
 _SUFFIXES: dict[str, FileFormat] = {
@@ -38,7 +39,7 @@ class Files:
     format: FileFormat
     schema: str = ""
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    absent: Absent = "fail"
 
     @property
     def label(self) -> str:
@@ -177,14 +178,15 @@ def files(
     format: FileFormat | None = None,
     schema: str = "",
     options: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    absent: Absent = "fail",
 ) -> Files:
     """Name files to read: folders, or patterns such as `inbox/orders/*.csv`.
 
     A path may hold the window's times, `inbox/{date}/*.json` or `inbox/{start:%Y/%m/%d}`: then
     the path is what bounds the read. The format follows from the suffix, or is given. CSV and
     JSON need a `schema` in Spark's notation, because a guess from the data changes with the
-    data. `options` are those of Spark's reader for the format.
+    data. `options` are those of Spark's reader for the format. A window for which no file is
+    there fails; with `absent="empty"` it has no rows, which needs a `schema`.
     """
     if not paths or not all(isinstance(path, str) and path.strip("/ ") for path in paths):
         raise _source_error(f"files() got {paths!r:.80} where paths belong")
@@ -194,6 +196,10 @@ def files(
             f"files({paths[0]!r}): the format is not known; give format=, one of "
             f"{', '.join(get_args(FileFormat))}"
         )
+    if absent not in get_args(Absent):
+        raise _source_error(f"files({paths[0]!r}): absent={absent!r:.40} is not known")
+    if absent == "empty" and not schema:
+        raise _source_error(f'files({paths[0]!r}): absent="empty" needs schema=')
     if known != "parquet" and not schema:
         raise _source_error(
             f"files({paths[0]!r}): {known} files need schema=, for example "
@@ -204,7 +210,7 @@ def files(
         format=cast(FileFormat, known),
         schema=schema,
         options=dict(options or {}),
-        storage_options=dict(storage_options or {}),
+        absent=absent,
     )
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from setpoint.errors import DefinitionError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import SourcePort, TargetPort
-from setpoint.model.source import Source
+from setpoint.model.source import Files, Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from setpoint.sources.existing import ExistingTable
     from setpoint.spark.session import Sessions
     from setpoint.targets.delta.storage import Storage
@@ -62,6 +64,27 @@ class Adapters:
                 return DeltaSource(
                     name, source, self.storage(origin), pipeline.every, pipeline.timezone
                 )
+            case Iceberg():
+                from setpoint.sources.iceberg import IcebergSource
+
+                name_and_catalog = self.catalogued(origin.table)
+                return IcebergSource(
+                    name, source, *name_and_catalog, pipeline.every, pipeline.timezone
+                )
+            case Parquet():
+                from setpoint.sources.hive import HiveSource
+
+                def hive() -> SparkSession:
+                    return self._sessions.get(frozenset({"hive"}))
+
+                return HiveSource(
+                    name, source, origin.table, hive, pipeline.every, pipeline.timezone
+                )
+            case Files():
+                from setpoint.sources.files import FilesSource
+
+                root = str(self._config.root)
+                return FilesSource(name, source, origin, root, pipeline.every, pipeline.timezone)
             case _:
                 raise NotImplementedError(origin)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError, TransientError, some_of
+from setpoint.errors import PermanentError, RefusedError, SetpointError, some_of
 from setpoint.model.grain import Grain
 from setpoint.model.slice import SliceRule
 
@@ -14,13 +14,26 @@ def unreadable(label: str, error: Exception) -> SetpointError:
     return explain(error, f"reading {label}", code="SP-R01")
 
 
-def changed(name: str, label: str, what: str) -> TransientError:
-    """The source is not what it was when the read began."""
-    return TransientError(
+def missing(name: str, label: str, what: str) -> PermanentError:
+    """There is nothing to read."""
+    return PermanentError(
+        "SP-R01",
+        f"The source {name} ({label}) is not there: {what}.",
+        why="Reading nothing would leave an empty slice that looks like a result.",
+        next="Wait for its writer or correct the source, then run again.",
+    )
+
+
+def changed(name: str, label: str, what: str) -> PermanentError:
+    """The source is not what it was when the read began.
+
+    No retry follows at once: it would meet its writer half-way again.
+    """
+    return PermanentError(
         "SP-R04",
         f"The source {name} ({label}) changed while it was read: {what}.",
         why="Some rows would be of before the change and some of after it.",
-        next="Run again when its writer has ended; a retry reads it afresh.",
+        next="Run again when its writer has ended; the run reads it afresh.",
     )
 
 

@@ -28,9 +28,10 @@ _NEUTRAL = "replace"
 class Version:
     """One version of the table's metadata, and of its main branch."""
 
-    def __init__(self, name: TableName, table: Table) -> None:
+    def __init__(self, name: TableName, table: Table, head: Snapshot | None = None) -> None:
         self.name = name
         self.table = table
+        self._head = head
         self.storage = Storage(table.location(), table.io)
 
     @cached_property
@@ -48,7 +49,12 @@ class Version:
     @cached_property
     def head(self) -> Snapshot | None:
         """What main points to: readers see this and nothing else."""
-        return self.table.current_snapshot()
+        return self._head or self.table.current_snapshot()
+
+    def at(self, snapshot_id: int) -> Version | None:
+        """The table as an earlier snapshot has it; None when that is not kept any more."""
+        snapshot = self.table.snapshot_by_id(snapshot_id)
+        return Version(self.name, self.table, snapshot) if snapshot else None
 
     @cached_property
     def chain(self) -> tuple[Snapshot, ...]:

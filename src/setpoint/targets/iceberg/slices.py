@@ -35,6 +35,28 @@ class SliceFiles:
         return [*self.inside, *self.shared]
 
 
+def files_of(
+    version: Version,
+    rule: SliceRule | None,
+    windows: Sequence[Window],
+    given: Sequence[DataFile],
+) -> dict[Window, SliceFiles]:
+    """The files among the given ones that may hold rows of each window."""
+    found = {window: SliceFiles() for window in windows}
+    if rule is None:
+        for window in windows:
+            found[window].inside.extend(given)
+        return found
+    specs = version.table.specs()
+    candidates = _candidates(rule, windows)
+    for file in given:
+        values = values_of(file, rule.column, rule.kind, version.schema, specs)
+        for window in candidates(values):
+            alone = _alone(rule, window, values)
+            (found[window].inside if alone else found[window].shared).append(file)
+    return found
+
+
 class Slices:
     """What one version of the table says about the windows of one pipeline."""
 
@@ -57,21 +79,8 @@ class Slices:
         self, windows: Sequence[Window], among: Sequence[DataFile] | None = None
     ) -> dict[Window, SliceFiles]:
         """The files, all live ones or those given, that may hold rows of each window."""
-        found = {window: SliceFiles() for window in windows}
-        rule, version = self.rule, self._version
-        given = version.files if among is None else among
-        if rule is None:
-            for window in windows:
-                found[window].inside.extend(given)
-            return found
-        specs = version.table.specs()
-        candidates = _candidates(rule, windows)
-        for file in given:
-            values = values_of(file, rule.column, rule.kind, version.schema, specs)
-            for window in candidates(values):
-                alone = _alone(rule, window, values)
-                (found[window].inside if alone else found[window].shared).append(file)
-        return found
+        version = self._version
+        return files_of(version, self.rule, windows, version.files if among is None else among)
 
     def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
         """The state of each window: what was published, and whether it is still there."""

@@ -47,7 +47,7 @@ class ParquetTarget:
         self._known: Metastore | None = None
         self._staging_below: str | None = None
         self._rewrites = count()
-        self._database, self._table = _parts(table.table)
+        self._database, self._table = name_parts(table.table)
 
     @property
     def uri(self) -> str:
@@ -285,7 +285,7 @@ class ParquetTarget:
             )
 
 
-def _parts(name: str) -> tuple[str, str]:
+def name_parts(name: str) -> tuple[str, str]:
     parts = name.split(".")
     if len(parts) == 3 and parts[0] == "spark_catalog":
         parts = parts[1:]

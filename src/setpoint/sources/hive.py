@@ -1,0 +1,148 @@
+"""A Hive-style Parquet table as a source: the files behind its partitions' locations.
+
+The metastore has no versions. What is pinned is the list of files; the table is read by its
+name, and looked at again after the rows were staged: a change in between is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from setpoint.model.fingerprint import digest
+from setpoint.model.grain import Grain
+from setpoint.model.mark import Mark
+from setpoint.model.run import Pinned
+from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
+from setpoint.model.source import Source
+from setpoint.model.window import Window
+from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
+from setpoint.targets.parquet.metastore import Metastore, TableInfo
+from setpoint.targets.parquet.storage import files_at
+from setpoint.targets.parquet.target import name_parts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class HiveSource:
+    """The source port for Parquet tables of a metastore."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        table: str,
+        session: Callable[[], SparkSession],
+        every: Grain,
+        timezone: str,
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._table = name_parts(table)
+        self._session = session
+        self._every = every
+        self._timezone = timezone
+
+    @property
+    def label(self) -> str:
+        return self._source.label
+
+    def connectors(self) -> frozenset[str]:
+        return frozenset({"hive"})
+
+    def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
+        metastore, info = self._looked_up()
+        places: list[tuple[Mapping[str, str], str]] = [({}, info.location)]
+        if info.partition_columns:
+            places = [(item.spec, item.location) for item in metastore.partitions()]
+        rule = None if self._source.time is None else self._rule(info)
+        files = files_at(info.root, self._session)
+        listed = {
+            location: [
+                f"{location}/{file.path} {file.size} {file.modified_ms}"
+                for file in files.listed(location)
+                if not file.path.rpartition("/")[2].startswith(("_", "."))
+            ]
+            for spec, location in places
+            if rule is None or any(_may_hold(rule, window, spec) for window in windows)
+        }
+        return {
+            window: _pinned(
+                [
+                    name
+                    for spec, location in places
+                    if rule is None or _may_hold(rule, window, spec)
+                    for name in listed[location]
+                ]
+            )
+            for window in windows
+        }
+
+    def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
+        pinned = self.pin([window])[window]
+        if pinned.fingerprint != recorded.get("fingerprint"):
+            raise gone(self._name, self.label, "The state", "a metastore keeps no versions")
+        return pinned
+
+    def bounds(self, window: Window) -> str:
+        if self._source.time is None:
+            return "whole table"
+        return self._rule(self._looked_up()[1]).predicate(window)
+
+    def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
+        frame = self._frame(session)
+        if self._source.time is None:
+            return frame
+        return frame.where(self._rule(self._looked_up()[1]).predicate(window))
+
+    def read_increment(
+        self,
+        session: SparkSession,
+        pinned: Pinned,
+        after: Mark | None,
+        again: tuple[str, str] | None,
+    ) -> tuple[DataFrame, Mark | None]:
+        from setpoint.spark.increment import increment
+
+        return increment(self._frame(session), self._source, after, again, self.label)
+
+    def confirm(self, window: Window, pinned: Pinned) -> None:
+        if self.pin([window])[window].fingerprint != pinned.fingerprint:
+            raise changed(self._name, self.label, "its partitions or files are others now")
+
+    def _frame(self, session: SparkSession) -> DataFrame:
+        metastore = Metastore(session, *self._table)
+        try:
+            # Other applications may have changed what this session remembers of the table.
+            session.catalog.refreshTable(metastore.name)
+            return session.table(metastore.name)
+        except Exception as error:
+            raise unreadable(self.label, error) from error
+
+    def _rule(self, info: TableInfo) -> SliceRule:
+        import json
+
+        fields = json.loads(info.schema)["fields"]
+        kinds = {item["name"]: str(item["type"]) for item in fields}
+        column = self._source.time or ""
+        return clip_rule(self._name, self.label, column, kinds, self._every, self._timezone)
+
+    def _looked_up(self) -> tuple[Metastore, TableInfo]:
+        metastore = Metastore(self._session(), *self._table)
+        info = metastore.table()
+        if info is None:
+            raise missing(self._name, self.label, "the metastore has no such table")
+        return metastore, info
+
+
+def _may_hold(rule: SliceRule, window: Window, spec: Mapping[str, str]) -> bool:
+    """Whether a partition can hold rows of a window, as far as its values tell."""
+    if rule.column not in spec:
+        return True
+    text = spec[rule.column]
+    return rule.holds(window, None if text == NULL_PARTITION else typed(rule.kind, text))
+
+
+def _pinned(files: Sequence[str]) -> Pinned:
+    return Pinned(version=None, fingerprint=digest(*sorted(files)), detail=f"files: {len(files):,}")
