@@ -24,6 +24,7 @@ from setpoint import (
     parquet,
     source,
 )
+from setpoint.flow.run import plan_latest
 from setpoint.flow.status import status
 
 DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
@@ -273,6 +274,11 @@ def test_late_rows_do_what_the_policy_says(lab: Any, late: str, old: str, new: s
     job, run = late_rows(lab, late)
     shown = status(lab.bind(job), lab.world(), dt.datetime(2026, 4, 25, tzinfo=dt.timezone.utc))
     states = {item.window.id: (item.state, item.reason) for item in shown.windows}
+    # A run without a window restates what its policy says, and begins no old window.
+    (latest,) = lab.windows(job, "2026-04-25")
+    plans = plan_latest(lab.bind(job), latest, lab.world(), parameters={})
+    restated = ["2026-04-24"] if late == "restate(3)" else []
+    assert [plan.run.window.id for plan in plans] == [*restated, "2026-04-25"]
     for day, wanted in ((dt.date(2026, 4, 20), old), (dt.date(2026, 4, 24), new)):
         state, reason = states[str(day)]
         if wanted.startswith("SP-"):

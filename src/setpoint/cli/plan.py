@@ -14,7 +14,7 @@ from setpoint.cli.selection import (
     chosen_windows,
     open_project,
 )
-from setpoint.flow.run import plan_windows
+from setpoint.flow.run import plan_latest, plan_windows
 from setpoint.flow.steps import Plan
 from setpoint.project.discover import pipeline_named
 
@@ -27,15 +27,13 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     with open_project(options, output) as project:
         pipeline = pipeline_named(project.config, options.pipeline)
         parameters = chosen_parameters(options, pipeline)
-        windows, _ = chosen_windows(options, pipeline, edge.utc_now(), output)
-        bound = project.bind(pipeline)
-        plans = plan_windows(
-            bound,
-            windows,
-            project.world(),
-            parameters=parameters,
-            how=chosen_way(options, pipeline),
-        )
+        windows, resolved_default = chosen_windows(options, pipeline, edge.utc_now(), output)
+        bound, how = project.bind(pipeline), chosen_way(options, pipeline)
+        world = project.world()
+        if resolved_default:
+            plans = plan_latest(bound, windows[0], world, parameters=parameters, how=how)
+        else:
+            plans = plan_windows(bound, windows, world, parameters=parameters, how=how)
         data = {
             "pipeline": pipeline.name,
             "target": bound.target.uri,

@@ -17,7 +17,13 @@ from setpoint.cli.selection import (
 )
 from setpoint.errors import SetpointError
 from setpoint.flow.plan import Bound
-from setpoint.flow.run import plan_windows, record_unchanged, run_window, with_retries
+from setpoint.flow.run import (
+    plan_latest,
+    plan_windows,
+    record_unchanged,
+    run_window,
+    with_retries,
+)
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome
 from setpoint.project.discover import pipeline_named
@@ -40,6 +46,9 @@ def execute(options: argparse.Namespace, output: Output) -> int:
 
         def planned(number: int) -> tuple[Bound, list[Plan]]:
             bound = project.bind(pipeline)
+            if resolved_default:
+                (latest,) = windows
+                return bound, plan_latest(bound, latest, world, parameters=parameters, how=how)
             return bound, plan_windows(bound, windows, world, parameters=parameters, how=how)
 
         bound, plans = with_retries(world, pipeline.name, planned)

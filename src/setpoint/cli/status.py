@@ -11,7 +11,8 @@ from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
 from setpoint.errors import SetpointError
 from setpoint.flow.status import STATES, PipelineStatus, WindowState, status
-from setpoint.project.discover import pipeline_named, project_pipelines
+from setpoint.project.discover import pipeline_named, pipelines, project_pipelines
+from setpoint.project.graph import upstream_of
 
 _LISTED: tuple[WindowState, ...] = ("failed", "missing", "stale", "touched", "unknown")
 _RANGES = 12
@@ -26,8 +27,11 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     with open_project(options, output) as project:
         if options.pipeline:
             chosen = [pipeline_named(project.config, options.pipeline)]
+            known = {**pipelines(project.config), chosen[0].name: chosen[0]}
         else:
-            chosen = list(project_pipelines(project.config).values())
+            known = project_pipelines(project.config)
+            chosen = list(known.values())
+        graph = upstream_of(known.values(), project.config)
         world = project.world()
         found = []
         broken: list[tuple[str, SetpointError]] = []
@@ -37,7 +41,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             except SetpointError as error:
                 broken.append((pipeline.name, error))
     data = {
-        "pipelines": [_data(item) for item in found]
+        "pipelines": [{**_data(item), "upstream": list(graph[item.pipeline])} for item in found]
         + [{"pipeline": name, "error": error.as_dict()} for name, error in broken]
     }
     output.answer(data, list(_lines(found, broken, options.windows, output)), ok=not broken)

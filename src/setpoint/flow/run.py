@@ -64,6 +64,23 @@ def plan_windows(
     return plan(bound, windows, parameters=parameters, recall=recall, how=how)
 
 
+def plan_latest(
+    bound: Bound,
+    latest: Window,
+    world: World,
+    *,
+    parameters: Mapping[str, Any],
+    how: How = USUAL,
+) -> list[Plan]:
+    """The latest window, after the published ones before it whose late rows are to be restated."""
+    earlier = [latest]
+    for _ in range(max((s.late.restate or 0 for s in bound.pipeline.sources.values()), default=0)):
+        earlier.insert(0, earlier[0].previous())
+    late = plan_windows(bound, earlier[:-1], world, parameters=parameters) if earlier[1:] else []
+    plans = [plan for plan in late if plan.state.published and not plan.is_unchanged]
+    return plans + plan_windows(bound, [latest], world, parameters=parameters, how=how)
+
+
 def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
     """The plan for a frame that was handed over: its run is known once its rows are staged."""
     pipeline = bound.pipeline
