@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from setpoint.errors import PermanentError
@@ -32,6 +33,11 @@ class Bound:
     target: TargetPort
     sources: Mapping[str, SourcePort]
     quarantine: Bound | None = None
+
+    @cached_property
+    def landing(self) -> tuple[str, ...]:
+        """The inputs that are kept once per window."""
+        return tuple(n for n, source in self.sources.items() if isinstance(source, LandingPort))
 
     def connectors(self) -> frozenset[str]:
         """The connectors a session needs for this pipeline."""
@@ -212,11 +218,11 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """The steps that bring a window to the state of this run."""
     audits = run.pipeline.audits
-    landed = {name: run.inputs[name].version for name in bound.sources}
     lands = tuple(
-        steps.Land(name, source.label, (landed[name] or 0) + 1)
-        for name, source in bound.sources.items()
-        if isinstance(source, LandingPort) and (how.refresh or landed[name] is None)
+        steps.Land(name, bound.sources[name].label, (landed or 0) + 1)
+        for name in bound.landing
+        for landed in (run.inputs[name].version,)
+        if how.refresh or landed is None
     )
     reads = tuple(
         steps.Read(name, source.label, _bounds(name, source, run, state, how.again), detail)

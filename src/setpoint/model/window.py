@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import cached_property, total_ordering
 from typing import Any
 
 from setpoint.errors import NOTHING_STARTED, UsageError
@@ -107,7 +107,7 @@ class Window:
         """The last window that has ended at `now`."""
         return cls.containing(now, every, timezone).previous()
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The short id, unique among the windows of one grain and time zone."""
         if self.grain.is_incremental:
@@ -165,17 +165,18 @@ class Window:
         just_before = to_utc(self.start) - dt.timedelta(microseconds=1)
         return Window.containing(just_before, self.grain, self.timezone)
 
+    @cached_property
     def _key(self) -> tuple[dt.datetime, dt.datetime, str, str]:
         return to_utc(self.start), to_utc(self.end), str(self.grain), self.timezone
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Window) else NotImplemented
+        return self._key == other._key if isinstance(other, Window) else NotImplemented
 
     def __lt__(self, other: object) -> bool:
-        return self._key() < other._key() if isinstance(other, Window) else NotImplemented
+        return self._key < other._key if isinstance(other, Window) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._key)
 
     def __str__(self) -> str:
         return self.id

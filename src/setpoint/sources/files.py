@@ -106,6 +106,9 @@ class FilesSource:
         owned: list[StoredFile] = pinned.handle
         # Without a file of its own a window reads nothing, in the columns of the others.
         chosen = owned or self._listed(window)
+        if not chosen and self._files.absent == "fail":
+            paths = self._files.paths if window is None else self._files.paths_of(window)
+            raise missing(self._name, self.label, f"no file is at {some_of(paths)}")
         if not chosen:
             return session.createDataFrame([], self._files.schema)
         base = _spark_path(self._base())
@@ -155,8 +158,6 @@ class FilesSource:
         paths = self._files.paths if window is None else self._files.paths_of(window)
         if paths not in self._lists:
             found = {file.path: file for path in paths for file in _find(self._located(path))}
-            if not found and self._files.absent == "fail":
-                raise missing(self._name, self.label, f"no file is at {some_of(paths)}")
             self._lists[paths] = [found[path] for path in sorted(found)]
         return self._lists[paths]
 
