@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VERBS: dict[str, str] = {
     "init": "start a project: a setpoint.toml and a first pipeline",
     "run": "bring windows of a pipeline to the state of one clean run",
+    "backfill": "bring all missing, failed or stale windows of a pipeline up to date",
     "plan": "show what a run would do, and why; runs no Spark job",
     "status": "show done, missing, failed and stale windows; runs no Spark job",
     "show": "show a window: receipt, attempts, steps, audits",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from setpoint import edge
@@ -25,7 +26,7 @@ from setpoint.flow.run import (
     with_retries,
 )
 from setpoint.flow.steps import Plan
-from setpoint.flow.world import Outcome
+from setpoint.flow.world import Outcome, World
 from setpoint.project.discover import pipeline_named
 
 
@@ -52,33 +53,38 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             return bound, plan_windows(bound, windows, world, parameters=parameters, how=how)
 
         bound, plans = with_retries(world, pipeline.name, planned)
-        unchanged = [plan for plan in plans if plan.is_unchanged]
-        settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
-        outcomes: list[Outcome] = []
-        failures: list[tuple[Plan, SetpointError]] = []
-        for plan in plans:
-            outcome = settled.get(plan.run.window.id)
-            if outcome is None:
-                try:
-                    outcome = run_window(bound, plan, world)
-                except Exception as error:
-                    # One window must not keep the others from being tried.
-                    told = error if isinstance(error, SetpointError) else output.unexpected(error)
-                    failures.append((plan, told))
-                    if len(plans) > 1:
-                        output.note(str(told))
-                    continue
-            outcomes.append(outcome)
-            if outcome.state == "published" or len(unchanged) <= _SHOWN:
-                output.line(_line(output, outcome))
-            for note in outcome.notes:
-                output.note(f"  {note}")
-            for result in outcome.warnings:
-                output.warn(f"audit {result.name}: {result.detail or 'failed'}")
-        if len(unchanged) > _SHOWN:
-            output.line(f"{len(unchanged)} windows are unchanged")
+        return execute_plans(bound, plans, world, output)
+
+
+def execute_plans(bound: Bound, plans: Sequence[Plan], world: World, output: Output) -> int:
+    """Fulfil plans one after the other, tell how each ended, and return the exit code."""
+    unchanged = [plan for plan in plans if plan.is_unchanged]
+    settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
+    outcomes: list[Outcome] = []
+    failures: list[tuple[Plan, SetpointError]] = []
+    for plan in plans:
+        outcome = settled.get(plan.run.window.id)
+        if outcome is None:
+            try:
+                outcome = run_window(bound, plan, world)
+            except Exception as error:
+                # One window must not keep the others from being tried.
+                told = error if isinstance(error, SetpointError) else output.unexpected(error)
+                failures.append((plan, told))
+                if len(plans) > 1:
+                    output.note(str(told))
+                continue
+        outcomes.append(outcome)
+        if outcome.state == "published" or len(unchanged) <= _SHOWN:
+            output.line(_line(output, outcome))
+        for note in outcome.notes:
+            output.note(f"  {note}")
+        for result in outcome.warnings:
+            output.warn(f"audit {result.name}: {result.detail or 'failed'}")
+    if len(unchanged) > _SHOWN:
+        output.line(f"{len(unchanged)} windows are unchanged")
     data = {
-        "pipeline": pipeline.name,
+        "pipeline": bound.pipeline.name,
         "windows": sorted(
             [_data(outcome) for outcome in outcomes]
             + [_failed_data(plan, error) for plan, error in failures],

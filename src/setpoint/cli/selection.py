@@ -18,29 +18,33 @@ from setpoint.project.config import find_config
 from setpoint.project.wiring import Project, parameters_of
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Options of verbs that work on windows of one pipeline."""
+def add_windows(parser: argparse.ArgumentParser, default: str) -> None:
+    """Options that choose a pipeline, its windows and its parameters."""
     parser.add_argument("pipeline", help="a pipeline's name, or file.py:name")
     parser.add_argument(
         "--window",
         metavar="ID",
-        help="2026-04-25, a range A..B (both included) or a list A,C..D; "
-        "default: the latest complete window",
+        help=f"2026-04-25, a range A..B (both included) or a list A,C..D; default: {default}",
     )
     parser.add_argument("--from", dest="first", metavar="ID", help="the first window of a range")
     parser.add_argument("--to", dest="last", metavar="ID", help="the last window, included")
-    parser.add_argument(
-        "--range",
-        metavar="A..B",
-        help="for incremental pipelines: read the cursor's values from A to before B again, and "
-        "leave the high-water mark alone",
-    )
     parser.add_argument(
         "--param",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="a parameter of the pipeline; may be repeated",
+    )
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Options of verbs that work on windows of one pipeline."""
+    add_windows(parser, "the latest complete window")
+    parser.add_argument(
+        "--range",
+        metavar="A..B",
+        help="for incremental pipelines: read the cursor's values from A to before B again, and "
+        "leave the high-water mark alone",
     )
     parser.add_argument(
         "--force", action="store_true", help="run even if nothing changed since the last publish"
@@ -65,6 +69,23 @@ def chosen_windows(
     options: argparse.Namespace, pipeline: Pipeline, now: datetime, output: Output
 ) -> tuple[tuple[Window, ...], bool]:
     """The windows the user asked for; without any, the latest complete one, said aloud."""
+    windows = given_windows(options, pipeline, now, output)
+    if windows is not None:
+        return windows, False
+    window = Window.latest_complete(now, pipeline.every, pipeline.timezone)
+    if pipeline.every.is_incremental:
+        return (window,), False
+    output.note(
+        f"window {window.id}: the latest complete {pipeline.every} in {pipeline.timezone} "
+        f"at {now.isoformat(timespec='seconds')}"
+    )
+    return (window,), True
+
+
+def given_windows(
+    options: argparse.Namespace, pipeline: Pipeline, now: datetime, output: Output
+) -> tuple[Window, ...] | None:
+    """The windows the user asked for; None without any."""
     ranged = options.first is not None or options.last is not None
     if options.window is not None and ranged:
         raise _usage("--window and --from/--to exclude each other")
@@ -75,14 +96,7 @@ def chosen_windows(
     elif options.window is not None:
         text = options.window
     else:
-        window = Window.latest_complete(now, pipeline.every, pipeline.timezone)
-        if pipeline.every.is_incremental:
-            return (window,), False
-        output.note(
-            f"window {window.id}: the latest complete {pipeline.every} in {pipeline.timezone} "
-            f"at {now.isoformat(timespec='seconds')}"
-        )
-        return (window,), True
+        return None
     windows = tuple(parse_windows(text, pipeline.every, pipeline.timezone))
     timed = not pipeline.every.is_incremental
     open_ones = [window for window in windows if timed and window.end > now]
@@ -91,7 +105,7 @@ def chosen_windows(
             f"{_ids(open_ones)} not over yet: rows that arrive later are missing until it is "
             "run again."
         )
-    return windows, False
+    return windows
 
 
 def chosen_way(options: argparse.Namespace, pipeline: Pipeline) -> How:

@@ -75,11 +75,13 @@ def _alike(one: WindowStatus, other: WindowStatus) -> bool:
     return one.state == other.state and one.reason == other.reason
 
 
-def status(bound: Bound, world: World, now: datetime) -> PipelineStatus:
-    """The status of one pipeline, without Spark."""
+def status(
+    bound: Bound, world: World, now: datetime, windows: Sequence[Window] | None = None
+) -> PipelineStatus:
+    """The status of some windows of a pipeline, or of all that should exist; without Spark."""
     pipeline = bound.pipeline
     attempts = _latest_attempts(world, pipeline.name)
-    windows = _expected(bound, attempts, now)
+    windows = _expected(bound, attempts, now) if windows is None else windows
     problem: SetpointError | None = None
     plans: dict[Window, Plan] = {}
     states: dict[Window, SliceState] = {}
