@@ -17,7 +17,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo payments test check bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -28,6 +28,9 @@ setup: $(INSTALLED) ## build .venv from the lock and fetch the connector jars, o
 
 demo: setup ## replay the incident: 430,000 rows by append, 250,000 through setpoint
 	@$(BIN)/setpoint demo
+
+payments: setup ## run a payments job before and after its repair; run it twice
+	@$(BIN)/python examples/payments/run.py
 
 test: setup ## run every test: unit, contract, spark, crash, stateful, cli
 	@$(BIN)/python -m pytest tests --numprocesses $(WORKERS) --dist worksteal

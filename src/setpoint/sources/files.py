@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -36,6 +37,17 @@ _VARIES = re.compile(r"[*?\[]|\{(?:start|end|date)\b")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
+@dataclass(frozen=True)
+class SeenFile(StoredFile):
+    """A file as it was when it was looked at.
+
+    `mark` is what a local disk tells beyond size and time: a file that was rewritten within the
+    same moment has another one.
+    """
+
+    mark: tuple[int, ...] = ()
+
+
 class FilesSource:
     """The source port for files."""
 
@@ -48,7 +60,7 @@ class FilesSource:
         self._root = root
         self._every = every
         self._timezone = timezone
-        self._lists: dict[tuple[str, ...], list[StoredFile]] = {}
+        self._lists: dict[tuple[str, ...], list[SeenFile]] = {}
 
     @property
     def label(self) -> str:
@@ -103,7 +115,7 @@ class FilesSource:
     def _frame(self, session: SparkSession, window: Window | None, pinned: Pinned) -> DataFrame:
         from setpoint.spark.files import literal_path
 
-        owned: list[StoredFile] = pinned.handle
+        owned: list[SeenFile] = pinned.handle
         # Without a file of its own a window reads nothing, in the columns of the others.
         chosen = owned or self._listed(window)
         if not chosen and self._files.absent == "fail":
@@ -127,7 +139,7 @@ class FilesSource:
         except Exception as error:
             raise unreadable(self.label, error) from error
 
-    def _owned(self, window: Window) -> list[StoredFile]:
+    def _owned(self, window: Window) -> list[SeenFile]:
         """The files of a window, in the order of their paths."""
         files = self._listed(window)
         column = self._source.time
@@ -154,7 +166,7 @@ class FilesSource:
         column = self._source.time or ""
         return clip_rule(self._name, self.label, column, kinds, self._every, self._timezone)
 
-    def _listed(self, window: Window | None) -> list[StoredFile]:
+    def _listed(self, window: Window | None) -> list[SeenFile]:
         paths = self._files.paths if window is None else self._files.paths_of(window)
         if paths not in self._lists:
             found = {file.path: file for path in paths for file in _find(self._located(path))}
@@ -178,7 +190,7 @@ class FilesSource:
         return path if "://" in path else os.path.join(self._root, path)
 
 
-def _find(path: str) -> Iterator[StoredFile]:
+def _find(path: str) -> Iterator[SeenFile]:
     """The data files at a path, below a folder, or matching a pattern."""
     with reaching(path):
         if "://" in path:
@@ -198,12 +210,15 @@ def _below(folder: str) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in names if not _is_hidden(name))
 
 
-def _stat(path: str) -> StoredFile:
+def _stat(path: str) -> SeenFile:
     found = os.stat(path)
-    return StoredFile(os.path.normpath(path), found.st_size, found.st_mtime_ns // 1_000_000)
+    modified = found.st_mtime_ns // 1_000_000
+    return SeenFile(
+        os.path.normpath(path), found.st_size, modified, (found.st_ino, found.st_ctime_ns)
+    )
 
 
-def _find_remote(path: str) -> Iterator[StoredFile]:
+def _find_remote(path: str) -> Iterator[SeenFile]:
     from pyarrow import fs
 
     scheme = path.partition("://")[0]
@@ -215,7 +230,7 @@ def _find_remote(path: str) -> Iterator[StoredFile]:
     info = system.get_file_info(place)
     prefix = f"{start[: len(start) - len(place)]}" if start.endswith(place) else f"{scheme}://"
     if info.type == fs.FileType.File:
-        yield StoredFile(start, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+        yield SeenFile(start, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
         return
     wanted = re.compile(fnmatch.translate(path)) if pattern else None
     for file in listed(system, place):
@@ -223,7 +238,7 @@ def _find_remote(path: str) -> Iterator[StoredFile]:
         inner = full[len(start) :].strip("/").split("/")
         if any(_is_hidden(part) for part in inner) or (wanted and not wanted.match(full)):
             continue
-        yield StoredFile(full, file.size, file.modified_ms)
+        yield SeenFile(full, file.size, file.modified_ms)
 
 
 def _are_one(parts: tuple[str, ...]) -> bool:
@@ -252,7 +267,7 @@ def _spark_path(path: str) -> str:
     return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
 
 
-def _pinned(files: Sequence[StoredFile]) -> Pinned:
+def _pinned(files: Sequence[SeenFile]) -> Pinned:
     size = sum(file.size for file in files)
     return Pinned(
         version=None,

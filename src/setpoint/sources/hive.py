@@ -43,6 +43,7 @@ class HiveSource:
         self._session = session
         self._every = every
         self._timezone = timezone
+        self._found: tuple[Metastore, TableInfo] | None = None
 
     @property
     def label(self) -> str:
@@ -108,6 +109,7 @@ class HiveSource:
         return increment(self._frame(session), self._source, after, again, self.label)
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
+        self._found = None
         if self.pin([window])[window].fingerprint != pinned.fingerprint:
             raise changed(self._name, self.label, "its partitions or files are others now")
 
@@ -129,11 +131,13 @@ class HiveSource:
         return clip_rule(self._name, self.label, column, kinds, self._every, self._timezone)
 
     def _looked_up(self) -> tuple[Metastore, TableInfo]:
-        metastore = Metastore(self._session(), *self._table)
-        info = metastore.table()
-        if info is None:
-            raise missing(self._name, self.label, "the metastore has no such table")
-        return metastore, info
+        if self._found is None:
+            metastore = Metastore(self._session(), *self._table)
+            info = metastore.table()
+            if info is None:
+                raise missing(self._name, self.label, "the metastore has no such table")
+            self._found = metastore, info
+        return self._found
 
 
 def _may_hold(rule: SliceRule, window: Window, spec: Mapping[str, str]) -> bool:
