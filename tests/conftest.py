@@ -59,9 +59,9 @@ def spark(
     Hive's metastore starts with the first test that asks it something, in a folder of its own.
     Compiling with C1 only halves the speed of real work and more than doubles that of a suite,
     which is start-up and small queries. Left to itself C1 has 48 MB for compiled code; a long
-    suite fills them, and the JVM then throws code away and compiles it again. Projections outside
-    of whole stages are interpreted: a small query spends most of its time writing the text of
-    generated classes, above all for the wide rows of Delta's log.
+    suite fills them, and the JVM then throws code away and compiles it again. Queries are
+    interpreted: a small one spends most of its time writing the text of generated classes, above
+    all for the wide rows of Delta's log. The demo's processes compile theirs, as users' do.
     """
     warehouse = tmp_path_factory.mktemp("hive") / "warehouse"
     conf = {
@@ -70,6 +70,7 @@ def spark(
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.databricks.delta.snapshotPartitions": "1",  # the logs are short
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.warehouse.dir": str(warehouse),
