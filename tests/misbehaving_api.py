@@ -187,6 +187,11 @@ def truncated(handler: Handler, api: Api) -> None:
     handler.close_connection = True
 
 
+def garbled(handler: Handler, api: Api) -> None:
+    """Claim a compression that it is not."""
+    handler.send(200, b"no zip", {"Content-Encoding": "gzip"})
+
+
 def repeated(handler: Handler, api: Api) -> None:
     """Answer with the page before this one once more."""
     now = api.requests[-1]

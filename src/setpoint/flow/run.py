@@ -219,7 +219,10 @@ class Attempt:
     def _landed_the_same(self) -> bool:
         """Whether inputs were landed anew and are what the window was published from."""
         how, state = self._plan.how, self._plan.state
-        if not how.refresh or how.force or why(self._run, state) is not None:
+        if not how.refresh or how.force:
+            return False
+        if why(self._run, state) is not None:
+            refuse_late(replace(self._plan, run=self._run))
             return False
         self._verdict = Verdict(state.receipt, None)
         self._recording.finish("unchanged", receipt=state.receipt)

@@ -68,7 +68,9 @@ class LandedSource:
         return self._supply.connectors()
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
-        found = {window: self._shelf.newest(window) for window in windows}
+        # One look at the whole shelf, so that many windows without a copy cost nothing.
+        held = self._shelf.windows()
+        found = {w: self._shelf.newest(w) if w.slug in held else None for w in windows}
         for window, kept in found.items():
             self._planned[window] = kept.landing.generation if kept else 0
         return {window: _pinned(kept) for window, kept in found.items()}

@@ -69,6 +69,10 @@ class Shelf:
     def uri(self) -> str:
         return f"{self.storage.uri}/{self.name}"
 
+    def windows(self) -> frozenset[str]:
+        """The slugs of the windows for which something may be landed."""
+        return frozenset(self.storage.entries(self.name))
+
     def generations(self, window: Window) -> list[Kept]:
         """All landed generations of a window, oldest first."""
         kept = (self.generation(window, number) for number in self._numbers(window))

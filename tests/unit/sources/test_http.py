@@ -108,6 +108,7 @@ PASSING: dict[str, list[Any]] = {
     "connection reset": [bad.reset, bad.reset],
     "truncated body": [bad.truncated],
     "not JSON": [bad.body("<html>sorry</html>"), bad.body('{"data": [')],
+    "a broken compression": [bad.garbled],
     "NaN": [bad.body('{"data": [NaN]}')],
     "an error that calls itself 200": [bad.body('{"error": {"message": "try later"}}')],
     "nothing about more": [bad.body('{"data": [{"id": "x"}]}')],

@@ -123,7 +123,7 @@ class Client:
             raise refusals.redirected(label, "to something that is no address") from None
         except httpx.TimeoutException:
             raise Passing(f"no answer within {self._origin.timeout:g} seconds") from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             # Its text is about the connection; what was asked is not in it.
             raise Passing(shortened(f"{type(error).__name__}: {error}", 120)) from None
         self._refuse(response)

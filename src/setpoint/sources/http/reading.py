@@ -33,17 +33,16 @@ def typed_items(frame: DataFrame, schema: T.StructType, label: str) -> DataFrame
         F.from_json("item", parsed, options).alias("__setpoint_row"),
         F.from_json("item", texts).alias("__setpoint_text"),
     )
-    unfit = [_unfit(field) for field in schema.fields]
+    named = F.concat_ws(", ", *(_unfit(field) for field in schema.fields))
     message = F.concat(
         F.lit(f"{OWN_START}SP-H05|The item "),
         F.col("__setpoint_id"),
         F.lit(f" of {label} does not fit its schema: "),
-        F.concat_ws(", ", *unfit),
+        # What lies inside of a struct or a list has no name of its own here.
+        F.when(named != F.lit(""), named).otherwise(F.lit("a value inside of a field")),
         F.lit(f".{OWN_END}"),
     )
-    is_unfit = F.col(f"__setpoint_row.{_BROKEN}").isNotNull() | (
-        F.concat_ws("", *unfit) != F.lit("")
-    )
+    is_unfit = F.col(f"__setpoint_row.{_BROKEN}").isNotNull() | (named != F.lit(""))
     checked = read.select(
         F.when(is_unfit, F.raise_error(message).cast(parsed))
         .otherwise(F.col("__setpoint_row"))
