@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ from setpoint.spark.session import HIVE, Sessions, SparkSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from misbehaving_api import Api
+
+# What tests of several folders share.
+sys.path.insert(0, str(Path(__file__).parent))
 
 _DATABASES = itertools.count()
 
@@ -128,6 +133,15 @@ def db(postgres_url: str) -> Database:
     name = f"test{next(_DATABASES)}"
     Database(postgres_url).all(f"CREATE DATABASE {name}")
     return Database(postgres_url.replace("/postgres?", f"/{name}?", 1))
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """A real HTTP API on this machine that misbehaves to order."""
+    from misbehaving_api import Api
+
+    with Api() as served:
+        yield served
 
 
 @pytest.fixture

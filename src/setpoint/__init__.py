@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from setpoint.model.audit import sql as sql
     from setpoint.model.audit import unique as unique
     from setpoint.model.grain import Grain as Grain
+    from setpoint.model.http import by_cursor as by_cursor
+    from setpoint.model.http import by_link as by_link
+    from setpoint.model.http import by_page as by_page
+    from setpoint.model.http import by_token as by_token
+    from setpoint.model.http import http as http
     from setpoint.model.keys import Months as Months
     from setpoint.model.keys import row_hash_of as row_hash_of
     from setpoint.model.keys import surrogate_key_of as surrogate_key_of
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from setpoint.model.receipt import Receipt as Receipt
     from setpoint.model.source import files as files
     from setpoint.model.source import jdbc as jdbc
+    from setpoint.model.source import land as land
     from setpoint.model.source import rows as rows
     from setpoint.model.source import source as source
     from setpoint.model.table import Delta as Delta
@@ -78,6 +84,11 @@ _HOMES = {
     "sql": "setpoint.model.audit",
     "unique": "setpoint.model.audit",
     "Grain": "setpoint.model.grain",
+    "by_cursor": "setpoint.model.http",
+    "by_link": "setpoint.model.http",
+    "by_page": "setpoint.model.http",
+    "by_token": "setpoint.model.http",
+    "http": "setpoint.model.http",
     "Months": "setpoint.model.keys",
     "row_hash_of": "setpoint.model.keys",
     "surrogate_key_of": "setpoint.model.keys",
@@ -86,6 +97,7 @@ _HOMES = {
     "Receipt": "setpoint.model.receipt",
     "files": "setpoint.model.source",
     "jdbc": "setpoint.model.source",
+    "land": "setpoint.model.source",
     "rows": "setpoint.model.source",
     "source": "setpoint.model.source",
     "Delta": "setpoint.model.table",

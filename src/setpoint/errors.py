@@ -57,6 +57,15 @@ CODES: dict[str, str] = {
     "SP-R04": "a source changed while it was read",
     "SP-R05": "what the last publish has read cannot be read again",
     "SP-R06": "rows arrived late, and the source's policy is to refuse them",
+    # HTTP APIs, landing and functions of rows
+    "SP-H01": "an API did not answer as it should",
+    "SP-H02": "an API's credentials are missing or refused",
+    "SP-H03": "an API refused the request",
+    "SP-H04": "the pages of an API do not add up",
+    "SP-H05": "an item does not fit its schema",
+    "SP-H06": "a landed copy answers another question",
+    "SP-H07": "a landed copy could not be made or read",
+    "SP-H08": "a function's rows do not fit their schema",
     # keys
     "SP-K01": "a value or a column cannot be part of a key",
     "SP-K02": "the table holds no rows to judge a key by",

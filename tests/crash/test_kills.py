@@ -17,7 +17,7 @@ from command import command, make_project
 from deltalake import DeltaTable, write_deltalake
 from staging import Bench
 
-from setpoint.flow.faults import POINTS
+from setpoint.flow.faults import ALWAYS
 
 PIPELINE = """
 from pyspark.sql import DataFrame, functions as F
@@ -33,8 +33,8 @@ def job(
 ) -> DataFrame:
     return orders.select("id", (F.col("amount") * factor).alias("amount"), "d")
 """
-DAYS = {point: date(2026, 4, 1 + n) for n, point in enumerate(POINTS)}
-SPARE = date(2026, 4, 1 + len(POINTS))
+DAYS = {point: date(2026, 4, 1 + n) for n, point in enumerate(ALWAYS)}
+SPARE = date(2026, 4, 1 + len(ALWAYS))
 LANDED = ("committed", "published", "recorded")
 ROWS = 50
 

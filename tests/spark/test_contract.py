@@ -31,7 +31,7 @@ from setpoint import (
     postgres,
     source,
 )
-from setpoint.flow.faults import POINTS
+from setpoint.flow.faults import ALWAYS
 from setpoint.model.support import MATRIX
 
 DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
@@ -220,7 +220,7 @@ def test_once_twice_thrice_forced_changed_and_empty(cell: Cell) -> None:
 
 def test_a_crash_at_any_point_and_a_retry_end_like_one_clean_run(cell: Cell) -> None:
     """Before the commit the table holds the old rows, after it the new; a retry ends the same."""
-    points = [point for point in POINTS if point != "staging"]
+    points = [point for point in ALWAYS if point != "staging"]
     before, after = points[: points.index("committed")], points[points.index("committed") :]
     cell.run(A)
     now = cell.read()

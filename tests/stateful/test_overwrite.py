@@ -23,14 +23,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from staging import Bench
 
 from setpoint.errors import SetpointError
-from setpoint.flow.faults import POINTS
+from setpoint.flow.faults import ALWAYS
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import plan_windows, run_window
 from setpoint.ledger import Ledger
 from setpoint.model.window import Window
 
 DAYS = [date(2026, 4, 24), date(2026, 4, 25), date(2026, 4, 26)]
-BETWEEN_STEPS = sorted(point for point in POINTS if point != "staging")
+BETWEEN_STEPS = sorted(point for point in ALWAYS if point != "staging")
 AFTER_COMMIT = ("committed", "published", "recorded")
 
 days = st.sampled_from(DAYS)

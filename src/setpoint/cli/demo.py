@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from setpoint import edge
 from setpoint.cli.output import Output
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.flow.faults import POINTS
+from setpoint.flow.faults import ALWAYS
 
 if TYPE_CHECKING:
     from setpoint.demo.figures import Figures, Promise
@@ -40,7 +40,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     from setpoint.demo.page import render
     from setpoint.demo.replay import QUICK_POINTS, replay
 
-    points = QUICK_POINTS if options.quick else tuple(POINTS)
+    points = QUICK_POINTS if options.quick else ALWAYS
     started = edge.utc_now()
     try:
         figures = replay(

@@ -62,12 +62,10 @@ def execute(options: argparse.Namespace, output: Output) -> int:
                 next="Repair the ledger as the warning says, then: setpoint recover",
             )
         age = timedelta(hours=options.older_than)
-        bounds: dict[str, Bound] = {}
         for name, bind in _bindings(options, project, world).items():
             try:
                 main = bind()
                 for bound in (main, main.quarantine) if main.quarantine else (main,):
-                    bounds[bound.target.uri] = bound
                     ours = settle(bound, world, edge.is_alive)
                     settled += ours
                     found += remains(bound, world, ours, older_than=age)
@@ -87,7 +85,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             )
             for item in removable:
                 try:
-                    bounds[item.target].target.drop_stage(item.leftover.location)
+                    item.drop(item.leftover.location)
                     removed.append(item)
                 except SetpointError as error:
                     broken.append((item.leftover.location, error))

@@ -10,11 +10,13 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
+from setpoint.flow.plan import Bound
 from setpoint.flow.quarantine import SUFFIX, quarantine_of
 from setpoint.flow.recording import recall_from
 from setpoint.ledger import AttemptRecord, Ledger
 from setpoint.model.mark import Mark
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import LandingPort
 from setpoint.model.ranges import parse_windows
 from setpoint.model.receipt import SliceState
 from setpoint.model.window import Window
@@ -50,6 +52,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
                 "end": window.end.isoformat(),
                 "target": bound.target.uri,
                 **_state(states[window]),
+                "landed": _landed(bound, window, states[window]),
                 "attempts": _attempts(world.ledger, pipeline.name, window.id, kept),
             }
             for window in windows
@@ -74,6 +77,30 @@ def _state(state: SliceState) -> dict[str, Any]:
         "commit_version": state.commit_version,
         "receipt": state.receipt.as_dict() if state.receipt else None,
     }
+
+
+def _landed(bound: Bound, window: Window, state: SliceState) -> list[dict[str, Any]]:
+    """What is landed for the window, input by input, and what it was published from."""
+    inputs = state.receipt.inputs if state.receipt else {}
+    return [
+        {
+            "input": name,
+            "generation": item.generation,
+            "landed_at": item.landed_at,
+            "items": item.items,
+            "pages": item.pages,
+            "readings": item.readings,
+            "outside": item.outside,
+            "contents": item.contents,
+            "attempt": item.attempt,
+            "request": dict(item.request),
+            "place": source.uri,
+            "published": inputs.get(name, {}).get("version") == item.generation,
+        }
+        for name, source in bound.sources.items()
+        if isinstance(source, LandingPort)
+        for item in source.generations(window)
+    ]
 
 
 def _attempts(
@@ -126,6 +153,7 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
         yield f"  window     {item['start']} to {item['end']}, end excluded"
     yield f"  target     {item['target']}"
     receipt = item["receipt"]
+    landed_inputs = {landed["input"] for landed in item["landed"]}
     if receipt is None:
         told = "published, details unknown" if item["generation"] else "never published"
         yield f"  state      {told}"
@@ -145,9 +173,17 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
         if receipt["tombstones"]:
             yield f"  removed    keys in {len(receipt['tombstones'])} places below _setpoint"
         for name, pinned in receipt["inputs"].items():
-            yield f"  input      {name} at version {pinned.get('version')}"
+            word = "generation" if name in landed_inputs else "version"
+            yield f"  input      {name} at {word} {pinned.get('version')}"
         for name, value in receipt["parameters"].items():
             yield f"  parameter  {name} = {value}"
+    for landed in item["landed"]:
+        used = ", published from" if landed["published"] else ""
+        yield (
+            f"  landed     {landed['input']} generation {landed['generation']}, "
+            f"{landed['landed_at']}, items: {landed['items']:,}, contents "
+            f"{landed['contents']}{used}"
+        )
     for attempt in item["attempts"]:
         yield from _attempt_lines(attempt, output)
 

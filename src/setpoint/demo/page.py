@@ -10,7 +10,7 @@ from string import Template
 from setpoint.demo.chart import chart
 from setpoint.demo.figures import CrashPoint, Figures, Moment, Promise, last
 from setpoint.demo.lake import DAY, ORDERS, OTHER_DAY, REFUNDS
-from setpoint.flow.faults import POINTS
+from setpoint.flow.faults import ALWAYS
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _RETRIES = {
@@ -71,9 +71,9 @@ def render(
 
 
 def _points_title(tried: int) -> str:
-    if tried == len(POINTS):
+    if tried == len(ALWAYS):
         return "Killed at every crash point"
-    return f"Killed at {tried} of {len(POINTS)} crash points"
+    return f"Killed at {tried} of {len(ALWAYS)} crash points"
 
 
 def _crash_point(point: CrashPoint) -> str:

@@ -22,6 +22,7 @@ from setpoint.errors import NOTHING_STARTED, TransientError, UnknownCommitError,
 
 POINTS: dict[str, str] = {
     "resolved": "the run is known, nothing was read",
+    "landed": "an input is landed, nothing was read",
     "read": "the inputs are bound, nothing was staged",
     "staging": "some rows are staged, the rest is being written",
     "staged": "the rows are staged, nothing was audited",
@@ -30,6 +31,8 @@ POINTS: dict[str, str] = {
     "published": "the answer was seen, the ledger was not told",
     "recorded": "everything is done",
 }
+# What every run reaches; `landed` is for pipelines that land an input.
+ALWAYS = tuple(point for point in POINTS if point != "landed")
 ACTIONS = ("kill", "raise", "lose", "wait")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from setpoint.flow.plan import Bound
 from setpoint.flow.recording import remember
 from setpoint.flow.world import World
 from setpoint.ledger import AttemptRecord
-from setpoint.model.ports import Leftover
+from setpoint.model.ports import LandingPort, Leftover
 
 IsAlive = Callable[[str, int, str], "bool | None"]
 
@@ -32,6 +32,7 @@ class Remains:
     leftover: Leftover
     removable: bool
     reason: str
+    drop: Callable[[str], None] = field(compare=False, repr=False)
 
 
 def settle(bound: Bound, world: World, is_alive: IsAlive) -> list[Settled]:
@@ -84,15 +85,26 @@ def _settle_one(bound: Bound, world: World, attempt: AttemptRecord, alive: bool 
 def remains(
     bound: Bound, world: World, settled: Sequence[Settled], *, older_than: timedelta
 ) -> list[Remains]:
-    """What crashed and refused attempts left staged below the target."""
+    """What crashed and refused attempts left staged below the target, or where inputs land."""
     at_work = {item.attempt.attempt_id for item in settled if item.verdict in ("running", "open")}
+    if world.ledger is not None:
+        # Pipelines that share a landed copy see each other's files there.
+        at_work |= {item.attempt_id for item in world.ledger.open_attempts()}
     ended = _ended_attempts(world, bound.pipeline.name)
+    target = bound.target
+    left = [
+        (target.uri, target.drop_stage, item)
+        for item in target.leftovers()
+        # Replaced since, and kept for time travel: a matter for VACUUM.
+        if ended.get(item.attempt) != "published"
+    ]
+    for source in bound.sources.values():
+        if isinstance(source, LandingPort):
+            left += [(source.uri, source.drop, item) for item in source.leftovers()]
     found = []
-    for leftover in bound.target.leftovers():
+    for uri, drop, leftover in left:
         if leftover.pipeline != bound.pipeline.name:
             continue
-        if ended.get(leftover.attempt) == "published":
-            continue  # replaced since, and kept for time travel: a matter for VACUUM
         age = world.now() - datetime.fromtimestamp(leftover.modified_ms / 1000, timezone.utc)
         if leftover.attempt in at_work:
             verdict, reason = False, "its attempt is still open"
@@ -102,7 +114,7 @@ def remains(
             verdict, reason = True, f"{_age(age)} old and unknown to the ledger"
         else:
             verdict, reason = False, f"only {_age(age)} old; another machine may be at work"
-        found.append(Remains(bound.target.uri, leftover, verdict, reason))
+        found.append(Remains(uri, leftover, verdict, reason, drop))
     return found
 
 

@@ -23,7 +23,15 @@ from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
-from setpoint.flow.plan import Bound, changed_inputs, is_superseded, mark_of, plan, steps_of
+from setpoint.flow.plan import (
+    Bound,
+    changed_inputs,
+    is_superseded,
+    mark_of,
+    plan,
+    steps_of,
+    why,
+)
 from setpoint.flow.publish import Verdict, publish, refuse_if_failed
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording, attempt_record, recall_from
@@ -39,7 +47,7 @@ from setpoint.model.window import Window
 
 T = TypeVar("T")
 
-_THEN = {"stage": "staged", "audit": "audited"}
+_THEN = {"land": "landed", "stage": "staged", "audit": "audited"}
 
 
 def with_retries(world: World, label: str, attempt: Callable[[int], T]) -> T:
@@ -197,6 +205,8 @@ class Attempt:
         session = self._world.engine.session(self._bound.connectors())
         with self._world.engine.pinned(session):
             for step in self._plan.steps:
+                if isinstance(step, steps.Read) and self._landed_the_same():
+                    return
                 self._world.tell(f"{self._run.label}  {step.name}  {step.describe()}")
                 with self._recording.step(step.name, {"what": step.describe()}):
                     match step:
@@ -223,9 +233,23 @@ class Attempt:
         pinned = source.land(session, self._run.window, self._id)
         self._run = replace(self._run, inputs={**self._run.inputs, name: pinned})
 
+    def _landed_the_same(self) -> bool:
+        """Whether inputs were landed anew and are what the window was published from."""
+        how, state = self._plan.how, self._plan.state
+        if not how.refresh or how.force:
+            return False
+        if why(self._run, state) is not None:
+            refuse_late(replace(self._plan, run=self._run))
+            return False
+        self._verdict = Verdict(state.receipt, None)
+        self._recording.finish("unchanged", receipt=state.receipt)
+        return True
+
     def _read(self, session: Any, name: str) -> None:
         pinned = self._run.inputs[name]
         source = self._bound.sources[name]
+        if isinstance(source, LandingPort):
+            self._notes += source.notes(pinned)
         if name != self._run.pipeline.cursor_source:
             self._inputs[name] = source.read(session, self._run.window, pinned)
             return
@@ -346,6 +370,8 @@ class Attempt:
         reason = self._plan.reason
         if verdict.superseded_by:
             reason = f"superseded by {verdict.superseded_by}"
+        elif verdict.published is None and self._staged is None:
+            reason = "what was landed anew is what the window was published from"
         elif verdict.published is None:
             by_contents = self._run.by_contents
             reason = (

@@ -63,10 +63,16 @@ def run_key(
     )
 
 
-def code_fingerprint(function: Callable[..., Any]) -> str:
-    """The fingerprint of a function and of the project code it reaches."""
+def code_fingerprint(function: Callable[..., Any], *inputs: Callable[..., Any]) -> str:
+    """The fingerprint of a function and of the project code it reaches.
+
+    `inputs` are further functions whose code counts: those that give the rows of an input.
+    """
     with _PARSING:
-        return digest(*sorted(_function(inspect.unwrap(function), set(), outermost=True)))
+        parts = sorted(_function(inspect.unwrap(function), set(), outermost=True))
+        for position, item in enumerate(inputs):
+            parts += sorted(_value(f"input {position}", item, set()))
+        return digest(*parts)
 
 
 def _function(function: Any, seen: set[int], *, outermost: bool = False) -> Iterator[str]:

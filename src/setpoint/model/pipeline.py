@@ -114,8 +114,9 @@ class Pipeline:
 
     @property
     def code(self) -> str:
-        """The fingerprint of the function and of the project code it reaches."""
-        return code_fingerprint(self.function)
+        """The fingerprint of the function, of those it reads from, and of the code they reach."""
+        inputs = [function for item in self.sources.values() for function in item.functions]
+        return code_fingerprint(self.function, *inputs)
 
     def definition(self) -> dict[str, object]:
         """What surrounds the function and decides the published state."""

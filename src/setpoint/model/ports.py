@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from setpoint.model.audit import Audit, AuditResult
+from setpoint.model.landing import Landing
 from setpoint.model.mark import Mark
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Pinned, Run
@@ -187,6 +188,27 @@ class LandingPort(SourcePort, Protocol):
     The version of its `Pinned` is the newest landed generation; None before the first.
     """
 
+    @property
+    def uri(self) -> str:
+        """Where its landed copies lie."""
+        ...
+
     def land(self, session: Any, window: Window, attempt: str) -> Pinned:
         """Keep what the origin gives for the window now, as the next generation."""
+        ...
+
+    def generations(self, window: Window) -> Sequence[Landing]:
+        """What is landed for a window, oldest first; found without Spark."""
+        ...
+
+    def notes(self, pinned: Pinned) -> tuple[str, ...]:
+        """What a person should know about a landed copy that is read."""
+        ...
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Files of attempts that landed nothing."""
+        ...
+
+    def drop(self, location: str) -> None:
+        """Remove such files."""
         ...

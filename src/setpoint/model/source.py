@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast, get_args, runtime_che
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.fingerprint import digest
+from setpoint.model.http import Http
 from setpoint.model.table import TABLES, Table
 from setpoint.model.window import Window
 
@@ -26,6 +27,7 @@ _SUFFIXES: dict[str, FileFormat] = {
     ".ndjson": "json",
 }
 _HOLE = re.compile(r"\{(start|end|date)(?::[^{}]*)?\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _LATE = re.compile(r"ignore|fail|restate\((?P<windows>[1-9][0-9]{0,4})\)")
 
 
@@ -110,8 +112,42 @@ class Rows:
         return {"schema": self.schema}
 
 
-Origin = Table | Files | Jdbc | Rows
-ORIGINS = (*TABLES, Files, Jdbc, Rows)
+Landable = Table | Files | Jdbc | Rows | Http
+LANDABLE = (*TABLES, Files, Jdbc, Rows, Http)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landed:
+    """What another origin returned, kept once per window. Made with `land(...)`."""
+
+    kind: ClassVar[OriginKind] = "landed"
+
+    origin: Landable
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.origin.label
+
+    def request(self) -> dict[str, object]:
+        """What the origin is asked: the question that a landed copy answers."""
+        match self.origin:
+            case Http():
+                asked = self.origin.request()
+            case Files() | Jdbc() | Rows():
+                asked = {**self.origin.definition(), "label": self.origin.label}
+            case _:
+                asked = {"table": self.origin.label}
+        return {"kind": self.origin.kind, **asked}
+
+    def definition(self) -> dict[str, object]:
+        """The parts that decide what a run reads; where the copy lies is none of them."""
+        read = self.origin.definition() if isinstance(self.origin, Http) else self.request()
+        return {"landed": self.origin.kind, **read}
+
+
+Origin = Table | Files | Jdbc | Rows | Landed
+ORIGINS = (*TABLES, Files, Jdbc, Rows, Landed)
 
 
 @runtime_checkable
@@ -162,6 +198,12 @@ class Source:
     @property
     def label(self) -> str:
         return self.upstream or self.origin.label
+
+    @property
+    def functions(self) -> tuple[RowsOf, ...]:
+        """The user's functions that the rows come from; they count as the pipeline's code."""
+        origin = self.origin.origin if isinstance(self.origin, Landed) else self.origin
+        return (origin.function,) if isinstance(origin, Rows) else ()
 
     def definition(self) -> dict[str, object]:
         """The parts of a source that decide what a run reads; they are in the run key."""
@@ -250,6 +292,25 @@ def rows(function: RowsOf, *, schema: str) -> Rows:
     return Rows(function=function, schema=schema)
 
 
+def land(origin: Landable, name: str = "") -> Landed:
+    """Keep what an origin returns, once per window, and read the kept copy from then on.
+
+    For what cannot be read again: `land(http(...))`, `land(rows(...))`, or a table that others
+    change, `land(postgres("shop.accounts"))`. `--refresh` lands a new generation beside the old
+    ones. The copy lies below `[landing] path` of the configuration, under `name`; without one
+    the name is that of the pipeline and of the argument. Pipelines with the same question may
+    share a name.
+    """
+    if not isinstance(origin, LANDABLE):
+        raise _source_error(f"land() got {origin!r:.80}, which cannot be landed")
+    if name and not _NAME.fullmatch(name):
+        raise _source_error(
+            f"land({origin.label!r}): name={name!r:.80} is not a name of letters, digits, '_', "
+            "'-' and '.', starting with a letter"
+        )
+    return Landed(origin=origin, name=name)
+
+
 def source(
     origin: Origin | Upstream,
     *,
@@ -287,18 +348,30 @@ def source(
         upstream, origin = origin.name, origin.target
         if not (time or whole or cursor):
             time = origin.slice_column
+    asked: object = origin
+    if isinstance(asked, Http):
+        raise DefinitionError(
+            "SP-D07",
+            f"source(http({asked.label!r})) asks the API again on every run.",
+            why="What it answers may differ from one run to the next, and what it said before "
+            "would be gone.",
+            state=NOTHING_STARTED,
+            next="Write source(land(http(...))): the answer is kept once per window.",
+        )
     if not isinstance(origin, ORIGINS):
         raise _source_error(f"source() got {origin!r:.80}, which cannot be read")
     label = upstream or origin.label
     cursors = (cursor,) if isinstance(cursor, str) else tuple(cursor or ())
-    bounded = isinstance(origin, (Files, Rows)) and (isinstance(origin, Rows) or origin.by_window)
+    bounded = _is_bounded(origin)
     said = (time is not None) + bool(whole) + bool(cursors)
     if said > 1 or (said == 0 and not bounded):
         raise _source_error(
             f"source({label!r}) needs one of time=, cursor= and whole=True, and only one"
         )
-    if whole and bounded and isinstance(origin, Files):
-        raise _source_error(f"source({label!r}) has the window in its path, and whole=True")
+    if whole and bounded and not isinstance(_inner(origin), Rows):
+        raise _source_error(f"source({label!r}) has the window in its address, and whole=True")
+    if cursors and isinstance(origin, Landed):
+        raise _source_error(f"source(land({label!r})) is kept per window, and has a cursor=")
     names = all(isinstance(name, str) and name for name in cursors)
     if not names or len(set(cursors)) != len(cursors):
         raise _source_error(
@@ -323,6 +396,16 @@ def source(
         probe,
         upstream,
     )
+
+
+def _inner(origin: Origin) -> Landable:
+    return origin.origin if isinstance(origin, Landed) else origin
+
+
+def _is_bounded(origin: Origin) -> bool:
+    """Whether an origin gives the rows of the window without being clipped."""
+    inner = _inner(origin)
+    return isinstance(inner, Rows) or (isinstance(inner, (Files, Http)) and inner.by_window)
 
 
 def _late(label: str, text: str, time: str | None) -> Late:

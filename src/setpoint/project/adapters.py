@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from setpoint import edge
 from setpoint.errors import DefinitionError
+from setpoint.model.http import Http
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import SourcePort, TargetPort
-from setpoint.model.source import Files, Source
+from setpoint.model.source import Files, Landed, Rows, Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
@@ -85,8 +89,43 @@ class Adapters:
 
                 root = str(self._config.root)
                 return FilesSource(name, source, origin, root, pipeline.every, pipeline.timezone)
+            case Rows():
+                from setpoint.sources.rows import RowsSource
+
+                return RowsSource(name, source, pipeline.every, pipeline.timezone)
+            case Landed():
+                return self._landed(name, source, origin, pipeline)
             case _:
                 raise NotImplementedError(origin)
+
+    def _landed(self, name: str, source: Source, origin: Landed, pipeline: Pipeline) -> SourcePort:
+        """A source whose rows are kept, and the supply that fills it."""
+        from setpoint.sources.http.client import Surroundings
+        from setpoint.sources.landed import LandedSource
+        from setpoint.sources.landing import Shelf
+        from setpoint.sources.supply import FrameSupply, HttpSupply, Supply
+        from setpoint.targets.delta.storage import Storage
+
+        supply: Supply
+        if isinstance(origin.origin, Http):
+            around = Surroundings(os.environ, edge.utc_now, time.sleep)
+            supply = HttpSupply(origin.origin, source.time, around)
+        else:
+            inner = replace(source, origin=origin.origin)
+            # What is clipped while it is landed is part of the question.
+            request = {**origin.request(), "time": source.time, "whole": source.whole}
+            supply = FrameSupply(self.source(name, inner, pipeline), request)
+        place = Storage.at(located(self._config.landing, self._config.root))
+        return LandedSource(
+            name=name,
+            source=source,
+            pipeline=pipeline.name,
+            every=pipeline.every,
+            timezone=pipeline.timezone,
+            shelf=Shelf.named(place, origin.name or f"{pipeline.name}.{name}"),
+            supply=supply,
+            now=edge.utc_now,
+        )
 
     def existing(self, label: str, table: Table) -> ExistingTable:
         """A table to look at, whoever wrote it."""

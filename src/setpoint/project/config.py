@@ -28,6 +28,7 @@ SETTINGS: dict[str, str] = {
     "spark.jars": "paths of further jars",
     "catalogs.<name>": "an Iceberg catalog: type, uri, warehouse and its further properties",
     "connections.<name>": "a PostgreSQL server: its URL, or env:NAME of a variable that holds it",
+    "landing.path": "where landed copies are kept: a folder, or a URL such as s3://bucket/landing",
     "ledger.url": "where the history is kept: sqlite:///path, postgresql://... or env:NAME",
     "retry.tries": "how often a run is tried when it fails for a passing reason",
     "retry.first_wait": "seconds before the first retry",
@@ -48,6 +49,7 @@ class Config:
     jars: tuple[str, ...] = ()
     catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     connections: Mapping[str, str] = field(default_factory=dict, repr=False)
+    landing: str = "landing"
     ledger: str = ""
     tries: int = 3
     first_wait: float = 1.0
@@ -115,6 +117,7 @@ def _read(file: Path) -> Config:
             name.partition(".")[2]: _text(file, flat, name) or ""
             for name in sorted(_named(flat, "connections"))
         },
+        landing=_text(file, flat, "landing.path") or "landing",
         ledger=_text(file, flat, "ledger.url") or "",
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
         first_wait=_number(file, flat, "retry.first_wait", 1.0, least=0),

@@ -33,7 +33,7 @@ def test_a_path_takes_the_windows_times(path: str, found: str) -> None:
     [
         (lambda: source(CSV), "needs one of time="),
         (lambda: source(CSV, time="d", whole=True), "only one"),
-        (lambda: source(files("in/{date}.csv", schema="id int"), whole=True), "in its path"),
+        (lambda: source(files("in/{date}.csv", schema="id int"), whole=True), "in its address"),
         (lambda: source("lake/orders", time="d"), "cannot be read"),
         (lambda: source(CSV, time="d", late="restate"), "late="),
         (lambda: source(CSV, time="d", late="restate(0)"), "late="),

@@ -92,6 +92,22 @@ class Storage:
         with reaching(self.uri):
             return self._filesystem().open_input_file(path)
 
+    def read(self, path: str) -> bytes | None:
+        """The content of a small file; None when it is not there."""
+        with reaching(self.uri):
+            try:
+                with self._filesystem().open_input_file(path) as file:
+                    return bytes(file.read())
+            except FileNotFoundError:
+                return None
+
+    def writer(self, path: str) -> Any:
+        """A stream into a new file; its folder is made if it is not there."""
+        with reaching(self.uri):
+            if self.is_local:
+                Path(self.uri, path).parent.mkdir(parents=True, exist_ok=True)
+            return self._filesystem().open_output_stream(path)
+
     def put(self, path: str, content: bytes) -> None:
         """Write a small file, or write it again."""
         with reaching(self.uri), self._filesystem().open_output_stream(path) as stream:

@@ -1,0 +1,109 @@
+"""Items of an API: their JSON in one spelling, their ids, and the places in an answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from typing import Any
+
+MISSING = object()
+
+
+class Number(str):
+    """A number with a fraction, as the server spelled it: a float would not keep every digit."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item: its id as text, its JSON in one spelling, and the fields by name."""
+
+    id: str
+    text: str
+    fields: Any
+
+    @property
+    def hashes(self) -> tuple[int, int]:
+        """128 bits for the whole item, and 64 for its id."""
+        whole = hashlib.sha256(f"{len(self.id)}:{self.id}{self.text}".encode("utf-8", "replace"))
+        own = hashlib.sha256(self.id.encode("utf-8", "replace"))
+        return int.from_bytes(whole.digest()[:16], "big"), int.from_bytes(own.digest()[:8], "big")
+
+
+def parse(content: bytes) -> Any:
+    """An answer's JSON; ValueError when it is none."""
+    try:
+        return json.loads(content, parse_float=Number, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def at(body: Any, place: str) -> Any:
+    """What lies at a place such as `data` or `result.items`; the body itself at no place."""
+    for name in place.split(".") if place else ():
+        if not isinstance(body, dict) or name not in body:
+            return MISSING
+        body = body[name]
+    return body
+
+
+def item_of(value: Any, id_place: str) -> Item | None:
+    """An item of an answer; None when it has no id that tells it from others."""
+    found = at(value, id_place)
+    if isinstance(found, (Number, bool)) or not isinstance(found, (str, int)):
+        return None
+    if found == "":
+        return None
+    return Item(str(found), spelled(value), value)
+
+
+def spelled(value: Any) -> str:
+    """JSON with one spelling per value: names in order, no blanks, numbers as they came."""
+    match value:
+        case Number():
+            return str(value)
+        case dict():
+            pairs = (f"{_quoted(name)}:{spelled(value[name])}" for name in sorted(value))
+            return f"{{{','.join(pairs)}}}"
+        case list():
+            return f"[{','.join(map(spelled, value))}]"
+        case str():
+            return _quoted(value)
+        case _:
+            return json.dumps(value)
+
+
+def moment_of(value: Any) -> date | datetime | None:
+    """The time that a value tells: whole seconds since 1970, or an ISO text; None if neither."""
+    try:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, timezone.utc)
+        if isinstance(value, str) and not isinstance(value, Number):
+            if len(value) == len("2026-04-25"):
+                return date.fromisoformat(value)
+            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
+            return moment.replace(tzinfo=moment.tzinfo or timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def _quoted(text: str) -> str:
+    plain = json.dumps(text, ensure_ascii=False)
+    # Half of a surrogate pair cannot be stored as it is.
+    return plain if plain.isascii() or _storable(plain) else json.dumps(text)
+
+
+def _storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
