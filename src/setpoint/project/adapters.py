@@ -14,6 +14,7 @@ from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
 if TYPE_CHECKING:
+    from setpoint.sources.database.snapshot import Snapshots
     from setpoint.sources.existing import ExistingTable
     from setpoint.spark.session import Sessions
     from setpoint.targets.delta.storage import Storage
@@ -28,6 +29,7 @@ class Adapters:
     def __init__(self, config: Config, sessions: Sessions) -> None:
         self._config = config
         self._sessions = sessions
+        self._held: dict[str, Snapshots] = {}
 
     def target(self, pipeline: Pipeline) -> TargetPort:
         """The destination of a pipeline."""
@@ -62,8 +64,28 @@ class Adapters:
                 return DeltaSource(
                     name, source, self.storage(origin), pipeline.every, pipeline.timezone
                 )
+            case Postgres():
+                from setpoint.sources.postgres import PostgresSource
+                from setpoint.targets.postgres.names import parse_name
+
+                return PostgresSource(
+                    name,
+                    source,
+                    parse_name(origin.table),
+                    self._snapshots(origin.connection),
+                    pipeline.every,
+                    pipeline.timezone,
+                )
             case _:
                 raise NotImplementedError(origin)
+
+    def _snapshots(self, connection: str) -> Snapshots:
+        """The snapshots of a server: the inputs of a run that lie there share one."""
+        from setpoint.sources.database.snapshot import Snapshots
+
+        if connection not in self._held:
+            self._held[connection] = Snapshots(self.server(connection))
+        return self._held[connection]
 
     def existing(self, label: str, table: Table) -> ExistingTable:
         """A table to look at, whoever wrote it."""

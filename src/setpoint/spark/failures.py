@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from setpoint.errors import PermanentError, SetpointError, TransientError, shortened
+from setpoint.spark.workers import told_by_task
 
 # Signs of a failure of the surroundings, not of the query: executors, network, storage.
 _TRANSIENT = re.compile(
@@ -28,6 +29,8 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
     """A Spark failure as a SetpointError of the right class, with its cause and no JVM trace."""
     if isinstance(error, SetpointError):
         return error
+    if (told := told_by_task(error)) is not None:
+        return told
     text = str(error)
     cause = root_cause(error)
     if _NO_SPACE.search(text):
