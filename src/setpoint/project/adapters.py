@@ -6,10 +6,10 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from setpoint.errors import DefinitionError
+from setpoint.errors import NOTHING_STARTED, DefinitionError, UsageError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import SourcePort, TargetPort
-from setpoint.model.source import Source
+from setpoint.model.source import Jdbc, Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
@@ -76,6 +76,18 @@ class Adapters:
                     pipeline.every,
                     pipeline.timezone,
                 )
+            case Jdbc():
+                from setpoint.sources.jdbc import JdbcSource
+
+                return JdbcSource(
+                    name,
+                    source,
+                    origin,
+                    self.jdbc_url(origin.connection),
+                    self._sessions.get,
+                    pipeline.every,
+                    pipeline.timezone,
+                )
             case _:
                 raise NotImplementedError(origin)
 
@@ -122,15 +134,41 @@ class Adapters:
 
     def server(self, connection: str) -> Server:
         """The PostgreSQL server behind a name: of the configuration, or of the environment."""
-        from setpoint.targets.postgres.server import server_of, variable_of
+        from setpoint.targets.postgres.server import server_of
+
+        return server_of(connection, *self._url(connection))
+
+    def jdbc_url(self, connection: str) -> str:
+        """The JDBC URL behind a name: of the configuration, or of the environment."""
+        from setpoint.targets.postgres.server import variable_of
+
+        url, variable = self._url(connection)
+        if url and url.startswith("jdbc:"):
+            return url
+        what = f"The connection {connection!r:.80} " + (
+            "is not a JDBC URL." if url else "is not configured."
+        )
+        place = variable or variable_of(connection)
+        raise UsageError(
+            "SP-C03",
+            what,
+            why="A pipeline names a connection, so that no password stands in the code.",
+            state=NOTHING_STARTED,
+            next=f'Write {connection} = "jdbc:mysql://host/database?user=...&password=..." under '
+            f"[connections] of setpoint.toml, or set {place}; read PostgreSQL with postgres(...).",
+        )
+
+    def _url(self, connection: str) -> tuple[str | None, str]:
+        """A connection's URL, and the variable that the configuration names for it."""
+        from setpoint.targets.postgres.server import variable_of
 
         given = self._config.connections.get(connection)
         if given is None:
-            return server_of(connection, os.environ.get(variable_of(connection)))
+            return os.environ.get(variable_of(connection)), ""
         if given.startswith("env:"):
             variable = given.removeprefix("env:")
-            return server_of(connection, os.environ.get(variable), variable)
-        return server_of(connection, given)
+            return os.environ.get(variable), variable
+        return given, ""
 
     def storage(self, table: Delta) -> Storage:
         """Where a Delta table lives; catalog names are resolved through the session."""

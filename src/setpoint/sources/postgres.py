@@ -20,7 +20,7 @@ from setpoint.model.run import UNKNOWN, Pinned
 from setpoint.model.slice import SliceRule
 from setpoint.model.source import Source
 from setpoint.model.window import Window
-from setpoint.sources.database.division import Part, divided, tasks_for
+from setpoint.sources.database.division import Part, division_of
 from setpoint.sources.database.probe import filled, fingerprint_of
 from setpoint.sources.database.relation import Relation, relation
 from setpoint.sources.database.snapshot import Snapshot, Snapshots, looking
@@ -143,10 +143,8 @@ class PostgresSource:
         clipped = part.rule.column if part.rule is not None else ""
         columns = [wired(item, clipped=item.name == clipped) for item in found.columns]
         connection, server = snapshot.connection, self._snapshots.server
-        tasks = self._source.partitions or tasks_for(_estimate(connection, found, part.condition))
-        version = connection.info.server_version // 10_000
-        division = divided(found, part, tasks, version)
-        label = f"The source {self._name} ({self.label} on {server.name}, {server.shown})"
+        division = division_of(connection, found, part, self._source.partitions)
+        label = f"the source {self._name} ({self.label} on {server.name}, {server.shown})"
         return frame_of(session, server, snapshot, found.name.sql, columns, division, label)
 
     def _pinned(
@@ -224,13 +222,6 @@ def constant(kind: str, value: Any) -> str:
             return str(int(value))
         case _:
             return moment(kind, value)
-
-
-def _estimate(connection: psycopg.Connection[Any], found: Relation, condition: str) -> int:
-    """How many rows the server expects; good enough to choose the number of tasks."""
-    query = f"EXPLAIN (FORMAT JSON) SELECT * FROM {found.name.sql} WHERE {condition}"
-    answer = connection.execute(query.encode()).fetchone()
-    return int(answer[0][0]["Plan"]["Plan Rows"]) if answer else 0
 
 
 def _of_source(error: SetpointError) -> SetpointError:

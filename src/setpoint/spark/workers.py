@@ -23,6 +23,7 @@ _BROKEN = re.compile(
     r"|SSL (connection|SYSCALL)",
     re.IGNORECASE,
 )
+_SERVER_SAID = re.compile(r"(?:ERROR|FATAL): +(.*?)(?:\.? SQLSTATE:.*)?$")
 _STATE = "The target is unchanged; what was staged is not visible to any reader."
 _AGAIN = "Run again; it is always safe."
 
@@ -40,7 +41,7 @@ def told_by_task(error: BaseException) -> SetpointError | None:
 
 
 def _failure(body: dict[str, Any]) -> SetpointError:
-    label, code, said = str(body["label"]), str(body["state"]), str(body["said"]).rstrip(".")
+    label, code, said = str(body["label"]), str(body["state"]), _words(str(body["said"]))
     if body["kind"] in ("ImportError", "ModuleNotFoundError"):
         return UsageError(
             "SP-C08",
@@ -63,7 +64,7 @@ def _failure(body: dict[str, Any]) -> SetpointError:
         which = unreadable["which"] if unreadable else f"{body['column']}: {said}"
         return PermanentError(
             "SP-R01",
-            f"{label} holds a value that Spark cannot hold: {which}.",
+            f"{_capital(label)} holds a value that Spark cannot hold: {which}.",
             why="Dates go from the year 1 to 9999, numbers have at most 38 digits (a numeric "
             "without limits 18 of them after the point), and arrays one dimension.",
             state=_STATE,
@@ -72,8 +73,18 @@ def _failure(body: dict[str, Any]) -> SetpointError:
     passing = code.startswith(_PASSING) if code else bool(_BROKEN.search(said))
     return (TransientError if passing else PermanentError)(
         "SP-R01",
-        f"{label} could not be read to its end: {said}.",
+        f"{_capital(label)} could not be read to its end: {said}.",
         why="A task lost its connection, or the server refused it.",
         state=_STATE,
         next=_AGAIN if passing else "Correct the cause, then run again; it is always safe.",
     )
+
+
+def _words(said: str) -> str:
+    """What the server said, without what the driver says around it."""
+    found = _SERVER_SAID.search(said)
+    return (found[1] if found else said).rstrip(" .")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

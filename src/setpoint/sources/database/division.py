@@ -7,16 +7,19 @@ at night.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
-from setpoint.sources.database.relation import Relation
+from setpoint.sources.database.relation import Relation, expected_rows
 from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.slices import moment, slice_sql
+
+if TYPE_CHECKING:
+    import psycopg
 
 MOST_TASKS = 8
 _ROWS_PER_TASK = 500_000
@@ -38,9 +41,14 @@ class Part:
     window: Window | None = None
 
 
-def tasks_for(rows: int) -> int:
-    """How many tasks a read of about so many rows deserves."""
-    return max(1, min(MOST_TASKS, rows // _ROWS_PER_TASK))
+def division_of(
+    connection: psycopg.Connection[Any], relation: Relation, part: Part, tasks: int | None = None
+) -> Division:
+    """The division of a read among so many tasks, or as many as its rows deserve."""
+    if tasks is None:
+        rows = expected_rows(connection, relation, part.condition)
+        tasks = max(1, min(MOST_TASKS, rows // _ROWS_PER_TASK))
+    return divided(relation, part, tasks, connection.info.server_version // 10_000)
 
 
 def divided(relation: Relation, part: Part, tasks: int, server_version: int) -> Division:
@@ -89,5 +97,4 @@ def _by_blocks(condition: str, blocks: int, count: int) -> list[str]:
 
 def _dealt(conditions: Sequence[str], tasks: int) -> Division:
     """Conditions dealt out like cards."""
-    pick: Callable[[int], Sequence[str]] = lambda n: conditions[n::tasks]  # noqa: E731
-    return [pick(number) for number in range(tasks) if pick(number)]
+    return [conditions[number::tasks] for number in range(min(tasks, len(conditions)))]

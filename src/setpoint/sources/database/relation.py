@@ -84,3 +84,10 @@ def relation(connection: psycopg.Connection[Any], name: TableName) -> Relation |
         blocks=max(int(blocks), 1) if divisible else 0,
         indexed=indexed,
     )
+
+
+def expected_rows(connection: psycopg.Connection[Any], found: Relation, condition: str) -> int:
+    """How many rows the server expects; good enough to choose the number of tasks."""
+    query = f"EXPLAIN (FORMAT JSON) SELECT * FROM {found.name.sql} WHERE {condition}"
+    answer = connection.execute(query.encode()).fetchone()
+    return int(answer[0][0]["Plan"]["Plan Rows"]) if answer else 0
