@@ -191,3 +191,40 @@ def test_every_connector_is_fetched_whatever_the_project_has(
         (cache_dir() / jar.file_name).write_bytes(b"")
     main(["doctor", "--fetch"])
     assert "Iceberg" in capfd.readouterr().err
+
+
+def test_the_connections_that_sources_use_are_tried(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], postgres_url: str, closed_port: int
+) -> None:
+    """By PostgreSQL or JDBC, with what answers and what does not, and without passwords."""
+    sources = {
+        "a": 'postgres("orders", connection="shop")',
+        "b": 'postgres("orders", connection="nowhere")',
+        "c": 'jdbc("orders", connection="legacy")',
+        "d": 'jdbc("orders", connection="embedded")',
+        "e": 'jdbc("orders", connection="absent")',
+    }
+    (project_dir / "pipelines").mkdir()
+    head = "from setpoint import delta, jdbc, pipeline, postgres, source\n\n"
+    for name, origin in sources.items():
+        (project_dir / "pipelines" / f"{name}.py").write_text(
+            f'{head}@pipeline(every="day", target=delta("{name}", partition_by="d"))\n'
+            f'def {name}(window, rows=source({origin}, time="d")): ...\n'
+        )
+    (project_dir / "setpoint.toml").write_text(
+        f'[connections]\nshop = "{postgres_url}"\n'
+        f'nowhere = "postgresql://etl:{SECRET}@127.0.0.1:{closed_port}/shop"\n'
+        f'legacy = "jdbc:mysql://127.0.0.1:{closed_port}/shop?user=me&password={SECRET}"\n'
+        'embedded = "jdbc:derby:memory:x"\n'
+    )
+    found, _, said = ask(capfd)
+    assert "PostgreSQL" in found["connection shop"]["detail"]
+    assert found["target of a"]["level"] == "ok"
+    assert "SP-T01" in found["connection nowhere"]["detail"]
+    assert "SP-R01" in found["connection legacy"]["detail"]
+    assert found["connection embedded"]["level"] == "ok"
+    assert "'absent' is not configured" in found["connection absent"]["detail"]
+    for name, connection in (("b", "nowhere"), ("c", "legacy"), ("e", "absent")):
+        told = found[f"target of {name}"]["detail"]
+        assert told == f"not looked at: see connection {connection}"
+    assert SECRET not in said

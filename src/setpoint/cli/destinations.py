@@ -1,8 +1,9 @@
-"""What the destinations of a project need, and whether it is there; starts no Spark."""
+"""What the destinations and databases of a project need, and if it is there; starts no Spark."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.source import Jdbc
 from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
 from setpoint.project.wiring import Project
 from setpoint.spark.metastore import local_database, named_by
@@ -23,6 +25,18 @@ _METASTORE = "spark.hadoop.hive.metastore.uris"
 _PATIENCE_SECONDS = 1
 # PostgreSQL's library takes nothing shorter.
 _CONNECT_SECONDS = 2
+_HOST = re.compile(r"(?://|@)(?P<host>[\w.-]+)(?::(?P<port>\d+))?")
+_PORTS = {
+    "clickhouse": 8123,
+    "db2": 50000,
+    "mariadb": 3306,
+    "mysql": 3306,
+    "oracle": 1521,
+    "postgresql": 5432,
+    "redshift": 5439,
+    "snowflake": 443,
+    "sqlserver": 1433,
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,7 @@ def kinds_of(pipelines: Iterable[Pipeline]) -> list[TableKind]:
 
 
 def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Finding]:
-    """What the targets need beyond PySpark and Java, kind by kind."""
+    """What targets and sources need beyond PySpark and Java, kind by kind."""
     targets = [item.target for item in pipelines.values()]
     icebergs = [target for target in targets if isinstance(target, Iceberg)]
     if icebergs:
@@ -58,12 +72,21 @@ def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Findi
     if any(isinstance(target, Parquet) for target in targets):
         yield tried("hive jars", _hive_jars, "bad")
         yield tried("metastore", lambda: _metastore(project), "bad")
-    connections = {target.connection for target in targets if isinstance(target, Postgres)}
-    if connections:
+    items = list(pipelines.values())
+    servers = sorted(set().union(*(_connections(item, Postgres) for item in items)))
+    if servers:
         yield tried("psycopg", lambda: _package("psycopg", "postgres"), "bad")
         yield tried("adbc", lambda: _package("adbc_driver_postgresql", "postgres"), "bad")
-    for name in sorted(connections):
+    for name in servers:
         yield tried(f"connection {name}", partial(_connection, project, name), "bad")
+    for name in sorted(set().union(*(_connections(item, Jdbc) for item in items))):
+        yield tried(f"connection {name}", partial(_jdbc, project, name), "bad")
+
+
+def _connections(item: Pipeline, kind: type[Postgres] | type[Jdbc]) -> set[str]:
+    """The connections that a pipeline uses: of its target, and of what it reads."""
+    places = [item.target, *(source.origin for source in item.sources.values())]
+    return {place.connection for place in places if isinstance(place, kind)}
 
 
 def target_of(project: Project, item: Pipeline, unusable: set[str]) -> Finding:
@@ -74,9 +97,10 @@ def target_of(project: Project, item: Pipeline, unusable: set[str]) -> Finding:
     if asks_spark or any(isinstance(origin, Delta) and origin.table for origin in origins):
         told = f"{target.label}, looked up in the session's catalog when it runs"
         return Finding(name, "ok", told)
-    needed = {"iceberg": {"pyiceberg"}, "postgres": {"psycopg"}}.get(target.kind, set())
-    if isinstance(target, Postgres):
-        needed = {*needed, f"connection {target.connection}"}
+    servers = _connections(item, Postgres)
+    needed = {f"connection {used}" for used in servers | _connections(item, Jdbc)}
+    needed |= {"psycopg"} if servers else set()
+    needed |= {"pyiceberg"} if isinstance(target, Iceberg) else set()
     if broken := sorted(needed & unusable):
         return Finding(name, "bad", f"not looked at: see {broken[0]}")
     return tried(name, partial(_target, project, item), "bad")
@@ -172,3 +196,25 @@ def _connection(project: Project, name: str) -> str:
     with replace(server, url=url).session("looking at the server") as connection:
         version = connection.info.server_version // 10000
     return f"{server.shown}, PostgreSQL {version}"
+
+
+def _jdbc(project: Project, name: str) -> str:
+    """A database behind JDBC: its driver speaks to it in a JVM only, but its port can be tried."""
+    from setpoint.sources.database.dialect import Dialect, shown
+
+    url = project.adapters.jdbc_url(name)
+    seen, dialect = shown(url), Dialect.of(url)
+    found = _HOST.search(seen)
+    port = int(found["port"] or _PORTS.get(dialect.name, 0)) if found else 0
+    if found is None or not port:
+        return f"{seen}, looked at when it is read"
+    try:
+        socket.create_connection((found["host"], port), timeout=_PATIENCE_SECONDS).close()
+    except OSError as error:
+        raise PermanentError(
+            "SP-R01",
+            f"The database of the connection {name} ({seen}) does not answer: {error}.",
+            state=NOTHING_STARTED,
+            next="Start it, or correct the URL under [connections].",
+        ) from error
+    return f"{seen} answers"

@@ -7,6 +7,7 @@ from typing import Any
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError, place_in, words_of
 from setpoint.model.run import Run
+from setpoint.spark.workers import told_by_task
 
 _OURS = "__setpoint_"
 
@@ -18,6 +19,8 @@ def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
     except SetpointError:
         raise
     except (Exception, SystemExit) as error:
+        if (told := told_by_task(error)) is not None:
+            raise told from error  # the function looked at its input, which could not be read
         place = place_in(run.pipeline.file, error)
         raise PermanentError(
             "SP-S05",

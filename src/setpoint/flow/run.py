@@ -41,7 +41,7 @@ from setpoint.ledger import LedgerError
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.mark import Mark
-from setpoint.model.ports import LandingPort, Staged
+from setpoint.model.ports import HoldingPort, LandingPort, Staged
 from setpoint.model.run import Run
 from setpoint.model.window import Window
 
@@ -197,6 +197,8 @@ class Attempt:
                 with suppress(SetpointError):
                     target.drop_stage(stage)
             raise
+        finally:
+            self._release()
         self._reach("recorded")
         return self._outcome()
 
@@ -252,11 +254,20 @@ class Attempt:
             self._notes += source.notes(pinned)
         if name != self._run.pipeline.cursor_source:
             self._inputs[name] = source.read(session, self._run.window, pinned)
-            return
-        after = mark_of(self._run.pipeline, self._plan.state)
-        self._inputs[name], self._mark = source.read_increment(
-            session, pinned, after, self._plan.how.again
-        )
+        else:
+            after = mark_of(self._run.pipeline, self._plan.state)
+            self._inputs[name], self._mark = source.read_increment(
+                session, pinned, after, self._plan.how.again
+            )
+        if isinstance(source, HoldingPort):
+            seen = source.seen(self._run.window, pinned)
+            self._run = replace(self._run, inputs={**self._run.inputs, name: seen})
+
+    def _release(self) -> None:
+        """Nothing is read from the sources any more, or not by this attempt."""
+        for source in self._bound.sources.values():
+            if isinstance(source, HoldingPort):
+                source.release(self._run.window)
 
     def _stage(self) -> None:
         self._reach("read")
@@ -277,6 +288,7 @@ class Attempt:
     def _publish(self, session: Any) -> None:
         refuse_if_failed(self._run, self._results)
         self._put_aside()
+        self._release()
         self._sent = True
         try:
             self._verdict = publish(

@@ -53,7 +53,8 @@ class Mark:
         return self._typed() > other._typed()
 
     def _typed(self) -> tuple[Any, ...]:
-        return tuple(_value(kind, text) for kind, text in zip(self.kinds, self.values, strict=True))
+        pairs = zip(self.kinds, self.values, strict=True)
+        return tuple(value_of(kind, text) for kind, text in pairs)
 
     def __str__(self) -> str:
         return ", ".join(
@@ -70,7 +71,8 @@ def later_of(one: Mark | None, other: Mark | None) -> Mark | None:
     return other if other.is_later_than(one) else one
 
 
-def _value(kind: str, text: str) -> Any:
+def value_of(kind: str, text: str) -> Any:
+    """A cursor's value as Python orders it; ValueError or ArithmeticError if it is none."""
     if kind in ("date", "timestamp", "timestamp_ntz"):
         return typed(kind, text)
     if kind == "string":

@@ -212,3 +212,16 @@ class LandingPort(SourcePort, Protocol):
     def drop(self, location: str) -> None:
         """Remove such files."""
         ...
+
+
+@runtime_checkable
+class HoldingPort(SourcePort, Protocol):
+    """A source that holds something open at its origin while its frame may still be read."""
+
+    def seen(self, window: Window, pinned: Pinned) -> Pinned:
+        """After `read`: what the read really sees, which may be newer than what was pinned."""
+        ...
+
+    def release(self, window: Window) -> None:
+        """Let go of what a read of the window holds; harmless when it holds nothing."""
+        ...

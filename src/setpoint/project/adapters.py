@@ -9,17 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint import edge
-from setpoint.errors import DefinitionError
+from setpoint.errors import NOTHING_STARTED, DefinitionError, UsageError
 from setpoint.model.http import Http
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import SourcePort, TargetPort
-from setpoint.model.source import Files, Landed, Rows, Source
+from setpoint.model.source import Files, Jdbc, Landed, Rows, Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from setpoint.sources.database.snapshot import Snapshots
     from setpoint.sources.existing import ExistingTable
     from setpoint.spark.session import Sessions
     from setpoint.targets.delta.storage import Storage
@@ -34,6 +35,7 @@ class Adapters:
     def __init__(self, config: Config, sessions: Sessions) -> None:
         self._config = config
         self._sessions = sessions
+        self._held: dict[str, Snapshots] = {}
 
     def target(self, pipeline: Pipeline) -> TargetPort:
         """The destination of a pipeline."""
@@ -95,8 +97,30 @@ class Adapters:
                 return RowsSource(name, source, pipeline.every, pipeline.timezone)
             case Landed():
                 return self._landed(name, source, origin, pipeline)
-            case _:
-                raise NotImplementedError(origin)
+            case Postgres():
+                from setpoint.sources.postgres import PostgresSource
+                from setpoint.targets.postgres.names import parse_name
+
+                return PostgresSource(
+                    name,
+                    source,
+                    parse_name(origin.table),
+                    self._snapshots(origin.connection),
+                    pipeline.every,
+                    pipeline.timezone,
+                )
+            case Jdbc():
+                from setpoint.sources.jdbc import JdbcSource
+
+                return JdbcSource(
+                    name,
+                    source,
+                    origin,
+                    self.jdbc_url(origin.connection),
+                    self._sessions.get,
+                    pipeline.every,
+                    pipeline.timezone,
+                )
 
     def _landed(self, name: str, source: Source, origin: Landed, pipeline: Pipeline) -> SourcePort:
         """A source whose rows are kept, and the supply that fills it."""
@@ -126,6 +150,14 @@ class Adapters:
             supply=supply,
             now=edge.utc_now,
         )
+
+    def _snapshots(self, connection: str) -> Snapshots:
+        """The snapshots of a server: the inputs of a run that lie there share one."""
+        from setpoint.sources.database.snapshot import Snapshots
+
+        if connection not in self._held:
+            self._held[connection] = Snapshots(self.server(connection))
+        return self._held[connection]
 
     def existing(self, label: str, table: Table) -> ExistingTable:
         """A table to look at, whoever wrote it."""
@@ -162,15 +194,41 @@ class Adapters:
 
     def server(self, connection: str) -> Server:
         """The PostgreSQL server behind a name: of the configuration, or of the environment."""
-        from setpoint.targets.postgres.server import server_of, variable_of
+        from setpoint.targets.postgres.server import server_of
+
+        return server_of(connection, *self._url(connection))
+
+    def jdbc_url(self, connection: str) -> str:
+        """The JDBC URL behind a name: of the configuration, or of the environment."""
+        from setpoint.targets.postgres.server import variable_of
+
+        url, variable = self._url(connection)
+        if url and url.startswith("jdbc:"):
+            return url
+        what = f"The connection {connection!r:.80} " + (
+            "is not a JDBC URL." if url else "is not configured."
+        )
+        place = variable or variable_of(connection)
+        raise UsageError(
+            "SP-C03",
+            what,
+            why="A pipeline names a connection, so that no password stands in the code.",
+            state=NOTHING_STARTED,
+            next=f'Write {connection} = "jdbc:mysql://host/database?user=...&password=..." under '
+            f"[connections] of setpoint.toml, or set {place}; read PostgreSQL with postgres(...).",
+        )
+
+    def _url(self, connection: str) -> tuple[str | None, str]:
+        """A connection's URL, and the variable that the configuration names for it."""
+        from setpoint.targets.postgres.server import variable_of
 
         given = self._config.connections.get(connection)
         if given is None:
-            return server_of(connection, os.environ.get(variable_of(connection)))
+            return os.environ.get(variable_of(connection)), ""
         if given.startswith("env:"):
             variable = given.removeprefix("env:")
-            return server_of(connection, os.environ.get(variable), variable)
-        return server_of(connection, given)
+            return os.environ.get(variable), variable
+        return given, ""
 
     def storage(self, table: Delta) -> Storage:
         """Where a Delta table lives; catalog names are resolved through the session."""

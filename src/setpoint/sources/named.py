@@ -16,30 +16,13 @@ from setpoint.targets.postgres.server import Server
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from setpoint.sources.database.relation import Relation
+    from setpoint.sources.database.wire import Wired
     from setpoint.spark.session import Sessions
     from setpoint.targets.iceberg.log import Version
     from setpoint.targets.postgres.catalog import StoredColumn
 
 _EPOCH = date(1970, 1, 1)
-# PostgreSQL's types as Spark and Arrow know them; any other is read as its text.
-_PLAIN = {
-    "boolean": "boolean",
-    "smallint": "smallint",
-    "integer": "int",
-    "bigint": "bigint",
-    "real": "float",
-    "double precision": "double",
-    "date": "date",
-    "timestamp without time zone": "timestamp_ntz",
-    "timestamp with time zone": "timestamp",
-    "bytea": "binary",
-}
-# Beyond what Spark's times can hold, and `infinity`: brought to the ends of what they can.
-_ENDS = {
-    "date": ("0001-01-01", "9999-12-31"),
-    "timestamp without time zone": ("0001-01-01", "9999-12-31 23:59:59.999999"),
-    "timestamp with time zone": ("0001-01-01+00", "9999-12-31 23:59:59.999999+00"),
-}
 
 
 def open_iceberg(label: str, name: IcebergName, settings: CatalogSettings) -> ExistingTable:
@@ -109,27 +92,27 @@ def open_catalogued(
 
 
 def open_postgres(label: str, server: Server, table: str) -> ExistingTable:
-    """A table of a PostgreSQL server; its rows are read once, by one query."""
-    from setpoint.targets.postgres.catalog import describe
+    """A table of a PostgreSQL server; its rows are read once, in one snapshot."""
+    from setpoint.sources.database.relation import relation
     from setpoint.targets.postgres.failures import without_secrets
 
     name = parse_name(table)
     with server.session(f"looking at {name}") as connection:
-        stored = describe(connection, name)
-    if stored is None:
+        found = relation(connection, name)
+    if found is None:
         raise no_table(label, f"the database of the connection {server.name} has no table {name}")
-    columns = stored.columns
+    stored = found
 
     @cache  # several passes follow: they must see the same rows, and the server be asked once
     def read(session: SparkSession) -> DataFrame:
         with without_secrets(server):
-            return _read_once(session, server, columns, name.sql)
+            return _read_once(session, server, stored, label)
 
     return ExistingTable(
         label=label,
         kind="postgres",
         storage=None,
-        columns={column.name: column.declared for column in columns},
+        columns={column.name: column.declared for column in stored.columns},
         partition_columns=(),
         files=(),
         units="",
@@ -137,33 +120,20 @@ def open_postgres(label: str, server: Server, table: str) -> ExistingTable:
     )
 
 
-def _read_once(
-    session: SparkSession, server: Server, columns: tuple[StoredColumn, ...], table: str
-) -> DataFrame:
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-    from pyspark.sql.pandas.types import to_arrow_schema
+def _read_once(session: SparkSession, server: Server, stored: Relation, label: str) -> DataFrame:
     from pyspark.storagelevel import StorageLevel
 
-    from setpoint.targets.postgres.ingest import reading
+    from setpoint.sources.database.division import Part, division_of
+    from setpoint.sources.database.snapshot import exported
+    from setpoint.sources.database.wire import frame_of
 
-    kinds = [_PLAIN.get(column.base, "string") for column in columns]
-    wire = T.StructType(
-        [T.StructField(f"c{n}", T.DataType.fromDDL(kind)) for n, kind in enumerate(kinds)]
-    )
-    selected = ", ".join(f"{_selected(column)} AS c{n}" for n, column in enumerate(columns))
-    query = f"SELECT {selected} FROM {table}"
-    rows = session.range(0, 1, 1, 1).mapInArrow(
-        reading(server.url, to_arrow_schema(wire), lambda _: query), wire
-    )
-    named = rows.select(
-        *(
-            F.col(f"c{n}").cast(_exact(column)).alias(column.name)
-            for n, column in enumerate(columns)
-        )
-    )
-    spread = named.repartition(int(session.conf.get("spark.sql.shuffle.partitions") or 1))
-    return spread.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+    columns = [_comparable(column) for column in stored.columns]
+    with exported(server) as snapshot:
+        division = division_of(snapshot.connection, stored, Part("true"))
+        rows = frame_of(session, server, snapshot, stored.name.sql, columns, division, label)
+        if len(division) == 1:
+            rows = rows.repartition(int(session.conf.get("spark.sql.shuffle.partitions") or 1))
+        return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
 
 
 def _listed(row: dict[str, Any]) -> TableFile:
@@ -174,23 +144,26 @@ def _listed(row: dict[str, Any]) -> TableFile:
     return TableFile(str(row), row)
 
 
-def _selected(column: StoredColumn) -> str:
+def _comparable(column: StoredColumn) -> Wired:
+    """A column in the type in which values compare as they do in PostgreSQL.
+
+    A check has to get through every row, so what Spark's times cannot hold, `infinity` for one,
+    is brought to the ends of what they can; a number without limits is its text.
+    """
+    from setpoint.sources.database.wire import ENDS, PLAIN, Wired, kind_of
+
     name = quote(column.name)
-    if ends := _ENDS.get(column.base):
+    if ends := ENDS.get(column.base):
         low, high = (f"'{end}'::{column.base}" for end in ends)
         # GREATEST and LEAST skip nulls.
-        return f"CASE WHEN {name} IS NOT NULL THEN GREATEST(LEAST({name}, {high}), {low}) END"
+        held = f"CASE WHEN {name} IS NOT NULL THEN GREATEST(LEAST({name}, {high}), {low}) END"
+        return Wired(column.name, held, PLAIN[column.base])
     if column.base == "numeric":
-        return f"pg_catalog.trim_scale({name})::text"
-    return f"{name}::{column.base}" if column.base in _PLAIN else f"{name}::text"
-
-
-def _exact(column: StoredColumn) -> str:
-    """The type in which values compare as they do in PostgreSQL."""
-    limits = column.precision_and_scale
-    if limits and limits[0] <= 38 and 0 <= limits[1] <= limits[0]:
-        return f"decimal({limits[0]},{limits[1]})"
-    return _PLAIN.get(column.base, "string")
+        kind = kind_of(column) if column.precision_and_scale else "string"
+        return Wired(column.name, f"pg_catalog.trim_scale({name})::text", kind)
+    if column.base in PLAIN:
+        return Wired(column.name, f"{name}::{column.base}", PLAIN[column.base])
+    return Wired(column.name, f"{name}::text", "string")
 
 
 def _identities(version: Version) -> dict[int, str]:

@@ -11,6 +11,7 @@ from setpoint.errors import (
     TransientError,
     shortened,
 )
+from setpoint.spark.workers import told_by_task
 
 # What an expression of ours raises inside of a Spark job: a code, a bar, and what happened.
 OWN_START, OWN_END = "[[setpoint:", ":setpoint]]"
@@ -38,6 +39,8 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
     """A Spark failure as a SetpointError of the right class, with its cause and no JVM trace."""
     if isinstance(error, SetpointError):
         return error
+    if (told := told_by_task(error)) is not None:
+        return told
     text = str(error)
     own = _OWN.search(text)
     if own is not None:

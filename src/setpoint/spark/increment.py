@@ -7,7 +7,7 @@ does no harm to a write that goes by key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,8 @@ def increment(
     label: str,
 ) -> tuple[DataFrame, Mark | None]:
     """The rows from a mark on, and the mark that they lead to."""
-    kinds = _kinds(frame, source, label)
+    fields = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    kinds = cursor_kinds(fields, source, label)
     if again is not None:
         return _range(frame, source.cursor[0], kinds[0], again), None
     if after is not None and after.kinds != kinds:
@@ -79,13 +80,7 @@ def _upper(
     except Exception as error:
         raise explain(error, f"finding the newest {source.cursor[0]} of {label}") from error
     if row["missing"]:
-        raise RefusedError(
-            "SP-R03",
-            f"The cursor ({', '.join(source.cursor)}) of the source {label} is null in "
-            f"{row['missing']:,} rows.",
-            why="Such a row has no place before or after the mark, so it would never be read.",
-            next="Fill the column, or leave the rows out of the source.",
-        )
+        raise holds_nulls(source, label, int(row["missing"]))
     if row["t0"] is None:
         return None
     values = tuple(str(row[f"t{n}"]) for n in range(len(columns)))
@@ -101,12 +96,27 @@ def _range(frame: DataFrame, column: str, kind: str, again: tuple[str, str]) -> 
             raise ValueError(f"it is no value of type {kind}")
         return frame.where(f"{quoted(column)} >= {start} AND {quoted(column)} < {end}")
     except Exception as error:
-        raise UsageError(
-            "SP-C01",
-            f"--range {again[0]!r:.60}..{again[1]!r:.60} is not a range of {column}, which is of "
-            f"type {kind}: {root_cause(error)}",
-            next=f"Write --range {_RANGES.get(kind, '1000..2000')}, the end not included.",
-        ) from error
+        raise no_range(column, kind, again, root_cause(error)) from error
+
+
+def holds_nulls(source: Source, label: str, rows: int) -> RefusedError:
+    """Rows without a cursor."""
+    return RefusedError(
+        "SP-R03",
+        f"The cursor ({', '.join(source.cursor)}) of the source {label} is null in {rows:,} rows.",
+        why="Such a row has no place before or after the mark, so it would never be read.",
+        next="Fill the column, or leave the rows out of the source.",
+    )
+
+
+def no_range(column: str, kind: str, again: tuple[str, str], because: str) -> UsageError:
+    """Bounds that are no values of the cursor."""
+    return UsageError(
+        "SP-C01",
+        f"--range {again[0]!r:.60}..{again[1]!r:.60} is not a range of {column}, which is of "
+        f"type {kind}: {because}",
+        next=f"Write --range {_RANGES.get(kind, '1000..2000')}, the end not included.",
+    )
 
 
 def _compare(columns: Sequence[str], mark: Mark, operator: str) -> str:
@@ -123,8 +133,8 @@ def _literal(text: str, kind: str) -> str:
     return f"CAST('{escaped}' AS {kind})"
 
 
-def _kinds(frame: DataFrame, source: Source, label: str) -> tuple[str, ...]:
-    fields = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+def cursor_kinds(fields: Mapping[str, str], source: Source, label: str) -> tuple[str, ...]:
+    """The types of the cursor's columns; refused if their values have no exact order."""
     for name in source.cursor:
         if name not in fields:
             raise RefusedError(

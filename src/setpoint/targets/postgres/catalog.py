@@ -182,7 +182,7 @@ def describe(connection: psycopg.Connection[Any], name: TableName) -> StoredTabl
             why="A DELETE or INSERT might silently touch other rows than it says.",
             next="Publish as a user whom they do not concern, or to a table without them.",
         )
-    columns = tuple(StoredColumn(*row) for row in connection.execute(_COLUMNS, [oid]).fetchall())
+    columns = columns_of(connection, oid)
     uniques = tuple(
         (frozenset(names), bool(no_distinct))
         for names, no_distinct in connection.execute(_UNIQUES, [oid]).fetchall()
@@ -190,6 +190,11 @@ def describe(connection: psycopg.Connection[Any], name: TableName) -> StoredTabl
     bits, cascades = connection.execute(_GUARDS, [oid]).fetchone() or (0, [])
     events = frozenset(event for bit, event in _EVENTS.items() if bits & bit)
     return StoredTable(oid, columns, uniques, events, tuple(cascades))
+
+
+def columns_of(connection: psycopg.Connection[Any], oid: int) -> tuple[StoredColumn, ...]:
+    """The columns of a relation, in its order."""
+    return tuple(StoredColumn(*row) for row in connection.execute(_COLUMNS, [oid]).fetchall())
 
 
 def _refuse_missing_schema(connection: psycopg.Connection[Any], name: TableName) -> None:

@@ -15,6 +15,7 @@ from setpoint.errors import (
 )
 from setpoint.model.run import Run
 from setpoint.spark.failures import explain
+from setpoint.spark.workers import told_by_task
 from setpoint.targets.postgres.server import Server
 
 _DRIVER_SAID = re.compile(r"^((?:psycopg|adbc_driver_manager)\.[\w.]+): (.+)$", re.MULTILINE)
@@ -39,6 +40,8 @@ def without_secrets(server: Server) -> Iterator[None]:
 
 def explained(error: Exception, run: Run, server: Server) -> SetpointError:
     """What a worker could not do, and whether a retry may heal it."""
+    if (told := told_by_task(error)) is not None:
+        return told
     text = str(error)
     if "ModuleNotFoundError" in text and ("psycopg" in text or "adbc_driver" in text):
         return UsageError(

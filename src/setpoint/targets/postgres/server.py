@@ -64,9 +64,16 @@ class Server:
         return f"{','.join(places)}/{parts.get('dbname') or ''}"
 
     @contextmanager
-    def session(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction under our settings; its failures are errors in our words."""
-        with self._connection(doing, autocommit=False) as connection:
+    def session(
+        self, doing: str, *, before: str = "", **parts: Any
+    ) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction under our settings; its failures are errors in our words.
+
+        `before` is what a transaction has to begin with, `parts` are further ones of the URL.
+        """
+        with self._connection(doing, autocommit=False, **parts) as connection:
+            if before:
+                connection.execute(before)
             connection.execute(SETTINGS)
             yield connection
 
@@ -77,7 +84,9 @@ class Server:
             yield connection
 
     @contextmanager
-    def _connection(self, doing: str, *, autocommit: bool) -> Iterator[psycopg.Connection[Any]]:
+    def _connection(
+        self, doing: str, *, autocommit: bool, **parts: Any
+    ) -> Iterator[psycopg.Connection[Any]]:
         psycopg = _driver()
         try:
             connection = psycopg.connect(
@@ -85,7 +94,7 @@ class Server:
                 autocommit=autocommit,
                 prepare_threshold=None,
                 cursor_factory=psycopg.RawCursor,
-                **self._defaults(),
+                **{**self._defaults(), **parts},
             )
         except psycopg.Error as error:
             raise self._unreachable(error) from error
@@ -129,13 +138,25 @@ class Server:
 
     def scrubbed(self, text: str) -> str:
         """A text without the password, in whatever spelling it may have got in."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be shown."""
         parts = self._parts
         secrets = [self.url]
         for secret in (str(parts[key]) for key in ("password", "sslpassword") if key in parts):
             secrets += [secret, percent(secret), percent(secret, safe=""), unquote(secret)]
-        for secret in filter(None, secrets):
-            text = text.replace(secret, "***")
-        return text
+        return tuple(filter(None, secrets))
+
+    def reached_at(self, place: Mapping[str, Any]) -> str:
+        """The URL for tasks: of several hosts, they have to go where the driver is already."""
+        several = "," in str(self._parts.get("host") or "")
+        given = {**self._defaults(), **(place if several else {})}
+        made: str = _driver().conninfo.make_conninfo(self.url, **given)
+        return made
 
     @property
     def _parts(self) -> Mapping[str, Any]:

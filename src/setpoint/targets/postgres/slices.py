@@ -78,7 +78,7 @@ def slice_sql(rule: SliceRule | None, window: Window) -> str:
     if rule.kind in ("string", "integer", "long"):
         name = str(rule.only_value(window))
         return f"{column} = {literal(name) if rule.kind == 'string' else name}"
-    start, end = (_moment(rule, bound) for bound in rule.bounds(window))
+    start, end = (moment(rule.kind, bound) for bound in rule.bounds(window))
     return f"{column} >= {start} AND {column} < {end}"
 
 
@@ -247,8 +247,9 @@ def full_xid(xmin: int, newest: int) -> int:
     return full if full <= newest else full - _LOW - 1
 
 
-def _moment(rule: SliceRule, value: Any) -> str:
-    match rule.kind:
+def moment(kind: str, value: Any) -> str:
+    """A bound of a window as a constant of the column's type."""
+    match kind:
         case "date":
             return f"DATE '{value.isoformat()}'"
         case "timestamp":

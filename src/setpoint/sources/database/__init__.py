@@ -1,0 +1,1 @@
+"""What the adapters of databases are made of: relations, snapshots, columns on the wire."""

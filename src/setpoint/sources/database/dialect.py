@@ -1,0 +1,113 @@
+"""How databases behind JDBC write names and constants; the standard, and who departs from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from setpoint.errors import NOTHING_STARTED, DefinitionError
+
+_BACKTICKS = ("mysql", "mariadb", "databricks", "hive2", "spark", "clickhouse", "bigquery")
+# Their drivers do not know JDBC's own spelling of dates, {d '...'}; they know that of SQL.
+_SQL_DATES = ("duckdb", "snowflake", "databricks", "hive2", "spark", "trino", "presto", "bigquery")
+# A driver in a jar of [spark] jars is not found by the URL alone.
+_DRIVERS = {
+    "clickhouse": "com.clickhouse.jdbc.ClickHouseDriver",
+    "db2": "com.ibm.db2.jcc.DB2Driver",
+    "duckdb": "org.duckdb.DuckDBDriver",
+    "h2": "org.h2.Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "oracle": "oracle.jdbc.OracleDriver",
+    "postgresql": "org.postgresql.Driver",
+    "redshift": "com.amazon.redshift.Driver",
+    "snowflake": "net.snowflake.client.jdbc.SnowflakeDriver",
+    "sqlite": "org.sqlite.JDBC",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+    "teradata": "com.teradata.jdbc.TeraDriver",
+    "trino": "io.trino.jdbc.TrinoDriver",
+}
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_SECRET = re.compile(r"(?i)(password|passwd|pwd|secret|token|accesskey)=([^;&?]*)")
+_LOGIN = re.compile(r"(?<=[/:@])[^/:@\s]+[:/](?P<password>[^/@\s]+)@")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The database that a JDBC URL names."""
+
+    name: str
+
+    @classmethod
+    def of(cls, url: str) -> Dialect:
+        return cls(url.split(":", 2)[1].lower() if url.count(":") >= 2 else "")
+
+    @property
+    def driver(self) -> str:
+        """The class of the driver; empty if the URL has to be enough."""
+        return _DRIVERS.get(self.name, "")
+
+    def quote(self, name: str) -> str:
+        """An identifier that is taken literally."""
+        if self.name in _BACKTICKS:
+            return "`" + name.replace("`", "``") + "`"
+        if self.name == "sqlserver":
+            return "[" + name.replace("]", "]]") + "]"
+        return '"' + name.replace('"', '""') + '"'
+
+    def table(self, text: str) -> str:
+        """A table's name, quoted: `table`, `schema.table` or `"sche.ma"."table"`."""
+        parts, position = [], 0
+        while (found := _PART.match(text, position)) is not None:
+            parts.append((found[1] or found[2]).replace('""', '"'))
+            position = found.end() + 1
+            if text[found.end() : position] != ".":
+                break
+        if found is None or position <= len(text) or len(parts) > 3:
+            raise DefinitionError(
+                "SP-D07",
+                f"jdbc({text!r:.80}) does not name one table.",
+                why="Dots separate the catalog, the schema and the table.",
+                state=NOTHING_STARTED,
+                next='Write "SCHEMA.TABLE"; put names with dots of their own into double quotes: '
+                '\'"my.schema"."my.table"\'.',
+            )
+        return ".".join(self.quote(part) for part in parts)
+
+    def constant(self, kind: str, value: Any) -> str:
+        """A value of a column's kind."""
+        match kind:
+            case "integer" | "long":
+                return str(int(value))
+            case "string":
+                return "'" + str(value).replace("'", "''") + "'"
+            case "date":
+                return self._time("d", "DATE", value.isoformat())
+            case "timestamp":
+                return self._moment(value.strftime("%Y-%m-%d %H:%M:%S") + "+00:00")
+            case _:
+                return self._time("ts", "TIMESTAMP", value.strftime("%Y-%m-%d %H:%M:%S"))
+
+    def _time(self, short: str, long: str, text: str) -> str:
+        if self.name == "sqlite":
+            return f"'{text}'"
+        return f"{long} '{text}'" if self.name in _SQL_DATES else f"{{{short} '{text}'}}"
+
+    def _moment(self, text: str) -> str:
+        if self.name == "sqlserver":
+            return f"CAST('{text}' AS datetimeoffset)"
+        return f"TIMESTAMP '{text}'"
+
+
+def shown(url: str) -> str:
+    """A JDBC URL without what follows the database, and without a login."""
+    return _LOGIN.sub("", re.split(r"[?;]", url, maxsplit=1)[0])
+
+
+def scrubbed(text: str, url: str) -> str:
+    """A text without the URL's secrets."""
+    secrets = {url, *(secret for _, secret in _SECRET.findall(url)), *_LOGIN.findall(url)}
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,69 @@
+"""A probe: a cheap query whose answer tells whether a window's part of a database changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from setpoint.errors import NOTHING_STARTED, DefinitionError, PermanentError
+from setpoint.model.fingerprint import digest
+from setpoint.model.slice import SliceRule
+from setpoint.model.source import probe_fingerprint
+from setpoint.model.window import Window
+
+_HOLE = re.compile(r"\{(start|end|date)\}")
+
+# A value of a column's kind as the database writes it: kind, then value.
+Constant = Callable[[str, Any], str]
+
+
+def filled(probe: str, window: Window, rule: SliceRule | None, constant: Constant) -> str:
+    """The probe with the window's times in its holes, as constants of the time column's type.
+
+    Where rows are found by the window's name, {start} is that name and {end} the next one's.
+    """
+    kind, first, last = bounds_of(window, rule)
+
+    def value(found: re.Match[str]) -> str:
+        if window.grain.is_incremental:
+            raise _no_window(found[0])
+        if found[1] == "date":
+            return constant("date", window.day)
+        return constant(kind, first if found[1] == "start" else last)
+
+    return _HOLE.sub(value, probe.strip().rstrip(";"))
+
+
+def bounds_of(window: Window, rule: SliceRule | None) -> tuple[str, Any, Any]:
+    """The kind of a window's bounds, and the bounds."""
+    if rule is None:
+        rule = SliceRule("", "timestamp")
+    if rule.kind in ("string", "integer", "long"):
+        return rule.kind, rule.only_value(window), rule.only_value(window.next())
+    return (rule.kind, *rule.bounds(window))
+
+
+def fingerprint_of(name: str, label: str, probe: str, rows: Sequence[Sequence[Any]]) -> str:
+    """The fingerprint of an answer; the order of its rows does not matter."""
+    if not rows:
+        raise PermanentError(
+            "SP-R01",
+            f"The probe of the source {name} ({label}) returned no row.",
+            why="No answer is neither the same as before nor another one.",
+            state=NOTHING_STARTED,
+            next="Let it return one row in any case, such as SELECT count(*), max(updated_at) "
+            "FROM ...",
+        )
+    # Another query tells of other things, even if it gives the same answer.
+    return digest(probe, probe_fingerprint(*sorted(map(tuple, rows), key=repr)))
+
+
+def _no_window(hole: str) -> DefinitionError:
+    return DefinitionError(
+        "SP-D07",
+        f"A probe has the hole {hole}, but an incremental pipeline has no windows.",
+        why="There is no time to put into it.",
+        state=NOTHING_STARTED,
+        next="Ask the whole table, for example SELECT max(updated_at) FROM ...",
+    )

@@ -1,0 +1,229 @@
+"""A table of a PostgreSQL database as a source: clipped by the server, read in one snapshot.
+
+The driver takes a snapshot and looks at the table in it; the tasks enter the same snapshot and
+fetch the rows themselves, each its own part. The snapshot is held until the attempt needs the
+frame no more. PostgreSQL has no versions to come back to: whether a window's part changed is
+told by a probe, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from setpoint.errors import PermanentError, SetpointError
+from setpoint.model.grain import Grain
+from setpoint.model.mark import Mark
+from setpoint.model.run import UNKNOWN, Pinned
+from setpoint.model.slice import SliceRule
+from setpoint.model.source import Source
+from setpoint.model.window import Window
+from setpoint.sources.database.division import Part, division_of
+from setpoint.sources.database.probe import filled, fingerprint_of
+from setpoint.sources.database.relation import Relation, relation
+from setpoint.sources.database.snapshot import Snapshot, Snapshots, looking
+from setpoint.sources.failures import clip_rule, gone
+from setpoint.targets.postgres.names import TableName, literal
+from setpoint.targets.postgres.slices import moment, slice_sql
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame, SparkSession
+
+_PUBLISHED = "as published"
+_ALL_RIGHTS = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
+
+
+class PostgresSource:
+    """The source port for PostgreSQL; it holds a snapshot from `read` to `release`."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        table: TableName,
+        snapshots: Snapshots,
+        every: Grain,
+        timezone: str,
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._table = table
+        self._snapshots = snapshots
+        self._every = every
+        self._timezone = timezone
+        self._looked: Relation | None = None
+        self._seen: dict[Window, Pinned] = {}
+
+    @property
+    def label(self) -> str:
+        return self._source.label
+
+    def connectors(self) -> frozenset[str]:
+        return frozenset()
+
+    def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
+        with self._looking() as connection:
+            found = self._described(connection)
+            return {window: self._pinned(connection, found, window) for window in windows}
+
+    def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
+        what = "the state that was published"
+        if not self._source.probe:
+            raise gone(
+                self._name, self.label, what, "a database keeps no versions, and there is no probe"
+            )
+        with self._looking() as connection:
+            pinned = self._pinned(connection, self._described(connection), window)
+        if pinned.fingerprint != recorded.get("fingerprint"):
+            raise gone(self._name, self.label, what, "its probe gives another answer now")
+        return replace(pinned, handle=_PUBLISHED)
+
+    def confirm(self, window: Window, pinned: Pinned) -> None:
+        """A snapshot does not change while it is read."""
+
+    def bounds(self, window: Window) -> str:
+        rule = self._rule(self._relation())
+        return slice_sql(rule, window) if rule is not None else "whole table"
+
+    def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
+        with self._failures():
+            snapshot, found = self._enter(window, pinned)
+            rule = self._rule(found)
+            condition = slice_sql(rule, window) if rule is not None else "true"
+            return self._frame(session, snapshot, found, Part(condition, rule, window))
+
+    def read_increment(
+        self,
+        session: SparkSession,
+        pinned: Pinned,
+        after: Mark | None,
+        again: tuple[str, str] | None,
+    ) -> tuple[DataFrame, Mark | None]:
+        from setpoint.sources.database.cursor import increment_of
+
+        window = Window.parse(str(self._every), self._every, self._timezone)
+        with self._failures():
+            snapshot, found = self._enter(window, pinned)
+            condition, mark = increment_of(
+                snapshot.connection, found, self._source, after, again, self.label
+            )
+            return self._frame(session, snapshot, found, Part(condition)), mark
+
+    def seen(self, window: Window, pinned: Pinned) -> Pinned:
+        return self._seen.get(window, pinned)
+
+    def release(self, window: Window) -> None:
+        self._seen.pop(window, None)
+        self._snapshots.release(window)
+
+    def _enter(self, window: Window, pinned: Pinned) -> tuple[Snapshot, Relation]:
+        """The snapshot of a window's reads, and the table in it; the probe is asked again there.
+
+        The receipt then tells of the very rows that were read, whatever was committed since
+        the run was planned.
+        """
+        snapshot = self._snapshots.of(window)
+        found = self._described(snapshot.connection)
+        if self._source.probe:
+            seen = self._pinned(snapshot.connection, found, window)
+            if pinned.handle == _PUBLISHED and seen.fingerprint != pinned.fingerprint:
+                what, because = "the state that was published", "it has changed just now"
+                raise gone(self._name, self.label, what, because)
+            self._seen[window] = seen
+        return snapshot, found
+
+    def _frame(
+        self, session: SparkSession, snapshot: Snapshot, found: Relation, part: Part
+    ) -> DataFrame:
+        from setpoint.sources.database.wire import frame_of, wired
+
+        clipped = part.rule.column if part.rule is not None else ""
+        columns = [wired(item, clipped=item.name == clipped) for item in found.columns]
+        connection, server = snapshot.connection, self._snapshots.server
+        division = division_of(connection, found, part, self._source.partitions)
+        label = f"the source {self._name} ({self.label} on {server.name}, {server.shown})"
+        return frame_of(session, server, snapshot, found.name.sql, columns, division, label)
+
+    def _pinned(
+        self, connection: psycopg.Connection[Any], found: Relation, window: Window
+    ) -> Pinned:
+        tasks = self._source.partitions if found.blocks else 1
+        shown = f"{found.kind} of {self._snapshots.server.shown}"
+        detail = ", ".join(filter(None, [shown, f"partitions: {tasks}" if tasks else ""]))
+        rule, probe = self._rule(found), self._source.probe
+        if not probe:
+            return Pinned(None, UNKNOWN, f"{detail}, no probe")
+        answer = connection.execute(filled(probe, window, rule, constant).encode())
+        rows = answer.fetchall() if answer.description else []
+        return Pinned(None, fingerprint_of(self._name, self.label, probe, rows), detail)
+
+    def _rule(self, found: Relation) -> SliceRule | None:
+        column = self._source.time
+        if column is None:
+            return None
+        return clip_rule(self._name, self.label, column, found.kinds, self._every, self._timezone)
+
+    def _relation(self) -> Relation:
+        if self._looked is None:
+            with self._looking() as connection:
+                self._described(connection)
+        assert self._looked is not None
+        return self._looked
+
+    @contextmanager
+    def _looking(self) -> Iterator[psycopg.Connection[Any]]:
+        with self._failures(), looking(self._snapshots.server, self._doing) as connection:
+            yield connection
+
+    def _described(self, connection: psycopg.Connection[Any]) -> Relation:
+        found = relation(connection, self._table)
+        if found is None:
+            server = self._snapshots.server
+            raise PermanentError(
+                "SP-R01",
+                f"The source {self._name} ({self.label}) is not in the database of the connection "
+                f"{server.name} ({server.shown}).",
+                why="Names are taken literally, with their case; a name alone is one of public.",
+                next="Create the table, or correct the name or the connection of the source.",
+            )
+        # Says now what the tasks would say later: a right that is lacking, a view that is broken.
+        connection.execute(f"EXPLAIN SELECT * FROM {self._table.sql} WHERE false")
+        self._looked = found
+        return found
+
+    @property
+    def _doing(self) -> str:
+        return f"looking at the source {self._name} ({self.label})"
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What the server refuses, as a failure of a source and not of a target."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise _of_source(self._snapshots.server.explain(error, self._doing)) from error
+        except SetpointError as error:
+            if error.code.startswith("SP-T"):
+                raise _of_source(error) from error
+            raise
+
+
+def constant(kind: str, value: Any) -> str:
+    """A value of a column's kind as PostgreSQL writes it."""
+    match kind:
+        case "string":
+            return literal(str(value))
+        case "integer" | "long":
+            return str(int(value))
+        case _:
+            return moment(kind, value)
+
+
+def _of_source(error: SetpointError) -> SetpointError:
+    advice = error.next.replace(_ALL_RIGHTS, "GRANT SELECT ON")
+    return type(error)("SP-R01", error.what, why=error.why, state=error.state, next=advice)

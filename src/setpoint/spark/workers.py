@@ -1,0 +1,90 @@
+"""What a task of ours says when it fails, and what that means for the run.
+
+A task cannot raise errors of this package: it need not be installed where tasks run. It writes
+one line with a mark instead, which every explanation of a Spark failure looks for first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from setpoint.errors import PermanentError, SetpointError, TransientError, UsageError
+
+MARK = "setpoint could not read a source: "
+_LINE = re.compile(re.escape(MARK) + r"(\{.*\})")
+_UNREADABLE = re.compile(r'"unreadable: (?P<which>.*?)"')
+_PASSING = ("08", "40", "53", "55P03", "57", "58")
+# The words of a connection that broke off; the server could send no code for it.
+_BROKEN = re.compile(
+    r"server closed the connection|connection to server|terminating connection"
+    r"|Connection (refused|reset|timed out)|consuming input failed|no connection to the server"
+    r"|SSL (connection|SYSCALL)",
+    re.IGNORECASE,
+)
+_SERVER_SAID = re.compile(r"(?:ERROR|FATAL): +(.*?)(?:\.? SQLSTATE:.*)?$")
+_STATE = "The target is unchanged; what was staged is not visible to any reader."
+_AGAIN = "Run again; it is always safe."
+
+
+def told_by_task(error: BaseException) -> SetpointError | None:
+    """The failure of a reading task behind a Spark error, or None if it is another one."""
+    found = _LINE.search(str(error))
+    if found is None:
+        return None
+    try:
+        body: dict[str, Any] = json.loads(found[1])
+    except ValueError:
+        return None
+    return _failure(body)
+
+
+def _failure(body: dict[str, Any]) -> SetpointError:
+    label, code, said = str(body["label"]), str(body["state"]), _words(str(body["said"]))
+    if body["kind"] in ("ImportError", "ModuleNotFoundError"):
+        return UsageError(
+            "SP-C08",
+            f"A package is missing where Spark runs Python: {said}.",
+            why=f"Every executor reads its rows of {label} itself.",
+            state=_STATE,
+            next="Install it there: pip install adbc-driver-postgresql",
+        )
+    if code in ("22023", "42704") and "snapshot" in said:
+        return TransientError(
+            "SP-R04",
+            f"The snapshot in which {label} is read was lost: {said}.",
+            why="The transaction that holds it has ended: somebody ended it, or the server "
+            "restarted. Another snapshot would show other rows.",
+            state=_STATE,
+            next=f"{_AGAIN} A retry reads everything afresh.",
+        )
+    unreadable = _UNREADABLE.search(said)
+    if unreadable or body["column"]:
+        which = unreadable["which"] if unreadable else f"{body['column']}: {said}"
+        return PermanentError(
+            "SP-R01",
+            f"{_capital(label)} holds a value that Spark cannot hold: {which}.",
+            why="Dates go from the year 1 to 9999, numbers have at most 38 digits (a numeric "
+            "without limits 18 of them after the point), and arrays one dimension.",
+            state=_STATE,
+            next="Correct the value, or read a view that leaves it out or casts it to text.",
+        )
+    passing = code.startswith(_PASSING) if code else bool(_BROKEN.search(said))
+    return (TransientError if passing else PermanentError)(
+        "SP-R01",
+        f"{_capital(label)} could not be read to its end: {said}.",
+        why="A task lost its connection, or the server refused it.",
+        state=_STATE,
+        next=_AGAIN if passing else "Correct the cause, then run again; it is always safe.",
+    )
+
+
+def _words(said: str) -> str:
+    """What the server said, without what the driver says around it."""
+    found = _SERVER_SAID.search(said)
+    return (found[1] if found else said).rstrip(" .")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
