@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from setpoint.model.write import Merge as Merge
     from setpoint.model.write import Overwrite as Overwrite
     from setpoint.model.write import Replace as Replace
+    from setpoint.spark.dedupe import dedupe as dedupe
     from setpoint.spark.keys import row_hash as row_hash
     from setpoint.spark.keys import row_hash_sql as row_hash_sql
     from setpoint.spark.keys import surrogate_key as surrogate_key
@@ -102,6 +103,7 @@ _HOMES = {
     "Merge": "setpoint.model.write",
     "Overwrite": "setpoint.model.write",
     "Replace": "setpoint.model.write",
+    "dedupe": "setpoint.spark.dedupe",
     "row_hash": "setpoint.spark.keys",
     "row_hash_sql": "setpoint.spark.keys",
     "surrogate_key": "setpoint.spark.keys",

@@ -1,0 +1,110 @@
+"""What is known about the rows of a plan node: its columns, what taints them, what is unique."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from setpoint.spark.determinism import tree
+from setpoint.spark.determinism.catalogue import IDENTIFIES
+from setpoint.spark.determinism.tree import Attribute, Expression, Path
+
+Ids = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Taint:
+    """Something that would make a second run differ, on its way to where it shows.
+
+    With `array` only the order of an array is uncertain, and sorting it heals that. `of` is the
+    name of the function to look for in the user's source.
+    """
+
+    kind: str
+    expression: str
+    path: Path = ()
+    place: str = ""
+    array: bool = False
+
+
+Taints = frozenset[Taint]
+NONE: Taints = frozenset()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The columns of a node, with their taints, and which of them no two rows share.
+
+    `definitions` tell which columns follow from which: for rows that agree on the ones, the
+    others agree too.
+    """
+
+    output: tuple[Attribute, ...] = ()
+    taints: Mapping[int, Taints] = field(default_factory=dict)
+    uniques: tuple[Ids, ...] = ()
+    definitions: Mapping[int, Expression] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> Ids:
+        return frozenset(item.id for item in self.output)
+
+    def taint(self, ids: Iterable[int]) -> Taints:
+        return frozenset(item for one in ids for item in self.taints.get(one, NONE))
+
+    def closure(self, ids: Iterable[int]) -> Ids:
+        """Everything that is fixed when these columns are."""
+        known = set(ids)
+        before = -1
+        while len(known) != before:
+            before = len(known)
+            for one in tuple(known):
+                if one in self.definitions:
+                    known |= identified(self.definitions[one])
+            for one, definition in self.definitions.items():
+                if not self.taints.get(one) and definition.references <= known:
+                    known.add(one)
+        return frozenset(known)
+
+    def is_one_row(self, fixed: Ids) -> bool:
+        """Whether no two rows agree on these columns, by the way the rows were made."""
+        return any(unique <= fixed for unique in self.uniques)
+
+
+def identified(expression: Expression) -> Ids:
+    """The columns that two rows share when they share the value of an expression.
+
+    A hash counts as its columns: the keys and row hashes of setpoint are made of one.
+    """
+    match expression.name:
+        case tree.ATTRIBUTE:
+            return frozenset((expression.id,))
+        case tree.ALIAS | tree.ORDER:
+            return identified(expression.children[0]) if expression.children else frozenset()
+        case tree.GROUP if len(expression.children) == 1:
+            return identified(expression.children[0])
+        case name if name in IDENTIFIES:
+            return expression.references
+        case "left" | "substring" | "substr" | "coalesce" | "upper" | "lower":
+            inner = expression.children[0] if expression.children else expression
+            hashed = inner is not expression and inner.name in IDENTIFIES
+            return inner.references if hashed else frozenset()
+        case _:
+            return frozenset()
+
+
+def all_identified(expressions: Iterable[Expression]) -> Ids:
+    return frozenset(one for item in expressions for one in identified(item))
+
+
+def equalities(expression: Expression) -> Iterator[tuple[int, int]]:
+    """The pairs of columns that a condition makes equal."""
+    children = expression.children
+    words = [item.label.lower() for item in children if item.name == tree.LITERAL]
+    attributes = [item.id for item in children if item.name == tree.ATTRIBUTE]
+    if expression.name in ("equal_to", "equal_null_safe") and len(attributes) == 2:
+        yield attributes[0], attributes[1]
+    elif expression.name == tree.GROUP and words in (["="], ["<=>"]) and len(attributes) == 2:
+        yield attributes[0], attributes[1]
+    elif expression.name == "and" or (expression.name == tree.GROUP and "or" not in words):
+        for child in children:
+            yield from equalities(child)
