@@ -62,7 +62,7 @@ def connect(spark: SparkSession, folder: str) -> Iterator[Tables]:
     environment.set("spark.connect.grpc.binding.port", "0")
     service = jvm.org.apache.spark.sql.connect.service.SparkConnectService
     service.start(spark._jsc.sc())
-    remote = Remote(f"sc://127.0.0.1:{service.localPort()}")
+    remote = Remote(f"sc://127.0.0.1:{service.server().getPort()}")
     try:
         yield tables_of(remote, folder, F, Window, classic=False)
     finally:

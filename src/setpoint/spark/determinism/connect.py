@@ -6,19 +6,24 @@ is sent for explanation with such strings made harmless; what is explained is ne
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from setpoint.spark.determinism import explained
-from setpoint.spark.determinism.catalogue import COLLECTS, KIND_OF, PICKS
+from setpoint.spark.determinism.catalogue import COLLECTS, FLOAT_SUMS, KIND_OF, PICKS
 from setpoint.spark.determinism.tree import Node
 
 _FIELDS = "spark.sql.debug.maxToStringFields"
 _CALL = re.compile(
     rf"\b({'|'.join(sorted([*KIND_OF, *PICKS, *COLLECTS]))})\s*\(", re.IGNORECASE
 )
+_SUM = re.compile(rf"\b({'|'.join(sorted(FLOAT_SUMS))})\(")
+_TABLE = re.compile(r"SubqueryAlias ([\w.]+)$|View \(`([^`]+)`", re.MULTILINE)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _BRACKETS = {"(": ")", "[": "]"}
 
@@ -41,7 +46,7 @@ def plan_of(frame: Any) -> tuple[Node, Mapping[str, Sequence[bytes]]]:
             except Exception:  # a string that meant something: a schema, a format
                 text = ""
         text = text or client.explain_string(plan, explain_mode="extended")
-    return explained.read(text, _types(frame)), functions
+    return explained.read(text, _types(frame, plan, text)), functions
 
 
 @contextmanager
@@ -55,8 +60,37 @@ def _all_fields(session: Any) -> Iterator[None]:
         session.conf.set(_FIELDS, before)
 
 
-def _types(frame: Any) -> dict[str, str]:
-    return {field.name: field.dataType.typeName() for field in frame.schema.fields}
+def _types(frame: Any, plan: Any, text: str) -> dict[str, str]:
+    """The types of columns by name; the text has none, and sums of some types are not exact.
+
+    Where two relations disagree about a name, the floating point number is believed.
+    """
+    schemas = [frame.schema]
+    if _SUM.search(text):
+        schemas += [StructType.fromJson(json.loads(one)) for one in _schemas(plan)]
+        names = {found[1] or found[2] for found in _TABLE.finditer(text)}
+        for name in sorted(names):
+            try:
+                schemas.append(frame.sparkSession.table(name).schema)
+            except Exception:  # the alias of a subquery, not a table
+                continue
+    types: dict[str, str] = {}
+    for schema in schemas:
+        for field in schema.fields:
+            kind = field.dataType.typeName()
+            if kind in ("double", "float") or field.name not in types:
+                types[field.name] = kind
+    return types
+
+
+def _schemas(message: Any) -> Iterator[str]:
+    """The schemas of local relations, as JSON."""
+    for field, value in message.ListFields():
+        if message.DESCRIPTOR.name == "LocalRelation" and field.name == "schema":
+            if value.startswith("{"):
+                yield value
+        for inner in _messages(field, value):
+            yield from _schemas(inner)
 
 
 def _functions(message: Any) -> Iterator[tuple[str, bytes]]:

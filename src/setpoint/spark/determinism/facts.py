@@ -36,13 +36,14 @@ class Facts:
     """The columns of a node, with their taints, and which of them no two rows share.
 
     `definitions` tell which columns follow from which: for rows that agree on the ones, the
-    others agree too.
+    others agree too. `constants` are the same in all rows, because a filter says so.
     """
 
     output: tuple[Attribute, ...] = ()
     taints: Mapping[int, Taints] = field(default_factory=dict)
     uniques: tuple[Ids, ...] = ()
     definitions: Mapping[int, Expression] = field(default_factory=dict)
+    constants: Ids = frozenset()
 
     @property
     def ids(self) -> Ids:
@@ -53,7 +54,7 @@ class Facts:
 
     def closure(self, ids: Iterable[int]) -> Ids:
         """Everything that is fixed when these columns are."""
-        known = set(ids)
+        known = {*ids, *self.constants}
         before = -1
         while len(known) != before:
             before = len(known)
@@ -96,15 +97,43 @@ def all_identified(expressions: Iterable[Expression]) -> Ids:
     return frozenset(one for item in expressions for one in identified(item))
 
 
+def constants(expression: Expression) -> Iterator[int]:
+    """The columns that a condition makes equal to a literal."""
+    children = expression.children
+    attributes = [item.id for item in children if item.name == tree.ATTRIBUTE]
+    others = [item for item in children if item.name != tree.ATTRIBUTE]
+    if expression.name == "equal_to":
+        plain = len(others) == 1 and not others[0].references
+        if len(attributes) == 1 and plain and others[0].plan is None:
+            yield attributes[0]
+    elif expression.name == tree.GROUP and _words(expression)[:1] == ["="]:
+        plain = all(not item.references and item.plan is None for item in others)
+        if len(attributes) == 1 and plain and children[0].name == tree.ATTRIBUTE:
+            yield attributes[0]
+    elif expression.name == "and" or _is_conjunction(expression):
+        for child in children:
+            yield from constants(child)
+
+
 def equalities(expression: Expression) -> Iterator[tuple[int, int]]:
     """The pairs of columns that a condition makes equal."""
-    children = expression.children
-    words = [item.label.lower() for item in children if item.name == tree.LITERAL]
+    children, words = expression.children, _words(expression)
     attributes = [item.id for item in children if item.name == tree.ATTRIBUTE]
     if expression.name in ("equal_to", "equal_null_safe") and len(attributes) == 2:
         yield attributes[0], attributes[1]
     elif expression.name == tree.GROUP and words in (["="], ["<=>"]) and len(attributes) == 2:
         yield attributes[0], attributes[1]
-    elif expression.name == "and" or (expression.name == tree.GROUP and "or" not in words):
+    elif expression.name == "and" or _is_conjunction(expression):
         for child in children:
             yield from equalities(child)
+
+
+def _words(expression: Expression) -> list[str]:
+    return [item.label.lower() for item in expression.children if item.name == tree.LITERAL]
+
+
+def _is_conjunction(expression: Expression) -> bool:
+    """Whether a group of words, as the text of a plan has them, is joined by AND alone."""
+    if expression.name != tree.GROUP:
+        return False
+    return len(expression.children) == 1 or set(_words(expression)) == {"and"}

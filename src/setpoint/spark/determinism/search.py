@@ -28,6 +28,7 @@ from setpoint.spark.determinism.facts import (
     Taint,
     Taints,
     all_identified,
+    constants,
     equalities,
 )
 from setpoint.spark.determinism.tree import Attribute, Expression, Node
@@ -74,7 +75,7 @@ class Search:
             case "Deduplicate" | "DeduplicateWithinWatermark":
                 return self._deduplicate(node, wanted)
             case "Distinct":
-                return self._distinct(node)
+                return self._distinct(node, wanted)
             case "Generate":
                 return self._generate(node, wanted)
             case "Expand":
@@ -159,18 +160,24 @@ class Search:
         taints = {item.id: self.taints(item, below) for item in kept}
         aliases = {item.id: item for item in kept if item.name == tree.ALIAS}
         definitions = {**below.definitions, **aliases}
-        facts = Facts(output_of(node), {**below.taints, **taints}, (), definitions)
-        return replace(facts, uniques=_renamed(below.uniques, node.defines))
+        uniques = _renamed(below.uniques, node.defines)
+        return Facts(
+            output_of(node), {**below.taints, **taints}, uniques, definitions, below.constants
+        )
 
     def _filter(self, node: Node, needed: Ids) -> Facts:
         facts = self.visit(node.children[0], needed | _references(node.uses))
         self._decides(node.uses, facts)
-        return facts
+        same = frozenset(one for use in node.uses for one in constants(use))
+        fewer = tuple(unique - same for unique in facts.uniques)
+        return replace(facts, constants=facts.constants | same, uniques=(*facts.uniques, *fewer))
 
     def _aggregate(self, node: Node, needed: Ids) -> Facts:
         kept = [item for item in node.defines if item.id in needed]
         below = self.visit(node.children[0], _references([*kept, *node.uses]))
-        self._decides(node.uses, below)
+        for key in node.uses:
+            passed = any(_is_same(item, key) for item in kept)
+            self._divides(self.taints(key, below), passed=passed)
         group = Group(below.closure(all_identified(node.uses)), below)
         taints = {item.id: self.taints(item, below, group) for item in kept}
         unique = _grouped(node)
@@ -179,6 +186,7 @@ class Search:
             {**below.taints, **taints},
             () if unique is None else (unique,),
             {**below.definitions, **{i.id: i for i in kept if i.name == tree.ALIAS}},
+            below.constants,
         )
 
     def _window(self, node: Node, needed: Ids) -> Facts:
@@ -195,7 +203,7 @@ class Search:
             taints[item.id] = self._over(over, below, live)
             if over.children[0].name == "row_number":
                 uniques.append(all_identified(over.children[1].children) | {item.id})
-        return Facts(output_of(node), taints, tuple(uniques), below.definitions)
+        return replace(below, output=output_of(node), taints=taints, uniques=tuple(uniques))
 
     def _over(self, window: Expression, facts: Facts, live: Ids) -> Taints:
         function, partition, order, frame = window.children
@@ -222,7 +230,10 @@ class Search:
             {} if place in outer else side.definitions for place, side in enumerate((left, right))
         ]
         taints = {**left.taints, **right.taints}
-        both = Facts(left.output + right.output, taints, (), {**known[0], **known[1]})
+        same = (left.constants, right.constants)
+        fixed = frozenset(one for i, side in enumerate(same) if i not in outer for one in side)
+        output = left.output + right.output
+        both = Facts(output, taints, (), {**known[0], **known[1]}, fixed)
         self._decides(node.uses, both)
         if node.word in _LEFT_ONLY or node.word.startswith("existence"):
             extra = tuple(a for a in node.output if a.id not in left.ids)
@@ -249,8 +260,8 @@ class Search:
             wanted = {columns[place].id for place in places if place < len(columns)}
             sides.append(self.visit(child, frozenset(wanted) if node.name == "Union" else None))
         if node.name != "Union":
-            for side in sides:
-                self._same_rows(side)
+            for place, side in enumerate(sides):
+                self._compared(side, needed if place == 0 else frozenset())
             unique = () if node.word == "all" else (sides[0].ids,)
             return replace(sides[0], uniques=unique)
         columns = zip_longest(*(side.output for side in sides))
@@ -268,22 +279,33 @@ class Search:
     def _deduplicate(self, node: Node, needed: Ids) -> Facts:
         keys = _references(node.uses)
         facts = self.visit(node.children[0], needed | keys)
-        self._decides(node.uses, facts)
+        for key in node.uses:
+            self._divides(self.taints(key, facts), passed=key.id in needed)
         fixed = facts.closure(keys)
         if not (needed <= fixed or facts.is_one_row(fixed)):
             names = ", ".join(item.text for item in node.uses)
             self.rows.append(Taint("pick", f"dropDuplicates({names})", node.path))
         return replace(facts, uniques=(*facts.uniques, keys))
 
-    def _distinct(self, node: Node) -> Facts:
+    def _distinct(self, node: Node, needed: Ids) -> Facts:
         facts = self.visit(node.children[0])
-        self._same_rows(facts)
+        self._compared(facts, needed)
         return replace(facts, uniques=(*facts.uniques, facts.ids))
 
-    def _same_rows(self, facts: Facts) -> None:
-        """Rows are compared as wholes: what differs from row to row decides how many there are."""
-        for taint in sorted(facts.taint(facts.ids), key=_order):
-            if taint.kind not in _SAME_FOR_ALL_ROWS and taint.kind != "float_key":
+    def _compared(self, facts: Facts, passed: Ids) -> None:
+        """Rows are compared as wholes: what differs in them decides how many there are."""
+        for one in sorted(facts.ids):
+            taints = facts.taints.get(one, NONE)
+            stays = frozenset(item for item in taints if item.kind != "float_key")
+            self._divides(stays, passed=one in passed)
+
+    def _divides(self, taints: Taints, *, passed: bool) -> None:
+        """A key divides rows into groups.
+
+        The clock is the same for all rows. If the key is passed on, it shows there.
+        """
+        for taint in sorted(taints, key=_order):
+            if not (passed and taint.kind in _SAME_FOR_ALL_ROWS):
                 self.rows.append(taint)
 
     def _limit(self, node: Node, needed: Ids) -> Facts:
@@ -326,7 +348,8 @@ class Search:
         own = {item.id: found for item in node.output}
         self.rows += sorted((item for item in found if not item.array), key=_order)
         output = facts.output + node.output
-        return Facts(output, {**facts.taints, **own}, (), facts.definitions)
+        taints = {**facts.taints, **own}
+        return replace(facts, output=output, taints=taints, uniques=())
 
     def _expand(self, node: Node) -> Facts:
         facts = self.visit(node.children[0])
@@ -512,9 +535,9 @@ def _joined(node: Node, left: Facts, right: Facts) -> tuple[Ids, ...]:
     matched = frozenset(one for pair in pairs for one in pair)
     uniques = [one | other for one in left.uniques for other in right.uniques]
     # A partner of at most one row multiplies nothing.
-    if node.word in ("inner", "leftouter") and right.is_one_row(matched & right.ids):
+    if node.word in ("inner", "leftouter") and right.is_one_row(right.closure(matched)):
         uniques += left.uniques
-    if node.word in ("inner", "rightouter") and left.is_one_row(matched & left.ids):
+    if node.word in ("inner", "rightouter") and left.is_one_row(left.closure(matched)):
         uniques += right.uniques
     return tuple(uniques)
 
