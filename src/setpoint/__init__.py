@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from setpoint.model.keys import Months as Months
     from setpoint.model.keys import row_hash_of as row_hash_of
     from setpoint.model.keys import surrogate_key_of as surrogate_key_of
+    from setpoint.model.moment import logical_time as logical_time
     from setpoint.model.pipeline import Pipeline as Pipeline
     from setpoint.model.pipeline import pipeline as pipeline
     from setpoint.model.receipt import Receipt as Receipt
@@ -82,6 +83,7 @@ _HOMES = {
     "Months": "setpoint.model.keys",
     "row_hash_of": "setpoint.model.keys",
     "surrogate_key_of": "setpoint.model.keys",
+    "logical_time": "setpoint.model.moment",
     "Pipeline": "setpoint.model.pipeline",
     "pipeline": "setpoint.model.pipeline",
     "Receipt": "setpoint.model.receipt",

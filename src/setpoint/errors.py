@@ -68,6 +68,9 @@ CODES: dict[str, str] = {
     "SP-O05": "a column name or type cannot be stored in the target",
     "SP-O06": "a key holds nulls",
     "SP-O07": "rows under one key contradict each other",
+    # determinism
+    "SP-N01": "the rows depend on more than the window and its inputs",
+    "SP-N02": "there is no logical time here",
     # audits
     "SP-A01": "an audit failed",
     "SP-A02": "an audit could not be evaluated",

@@ -63,11 +63,11 @@ def sql(name: str, text: str, *expected: str, keys: tuple[str, ...] = ()) -> Non
     CASES.append(Case(f"sql_{name}", lambda t: t.sql(text), frozenset(expected), keys))
 
 
-def stamped(value: int) -> int:
+def stamped(value):
     return value + int(time.time())
 
 
-def doubled(value: int) -> int:
+def doubled(value):
     return value * 2
 
 
@@ -168,12 +168,22 @@ sql(
     "clock_dropped_in_a_cte",
     "with a as (select order_id, now() n from orders) select order_id from a",
 )
-sql("clock_in_having", "select customer from orders group by customer "
-    "having max(placed) < now()", "clock:(rows)")
-sql("clock_in_a_join", "select o.order_id from orders o join customers c on o.customer = "
-    "c.customer and o.placed < now()", "clock:(rows)")
-sql("clock_in_a_scalar_subquery", "select order_id, (select max(now()) from customers) m "
-    "from orders", "clock:m")
+sql(
+    "clock_in_having",
+    "select customer from orders group by customer having max(placed) < now()",
+    "clock:(rows)",
+)
+sql(
+    "clock_in_a_join",
+    "select o.order_id from orders o join customers c on o.customer = "
+    "c.customer and o.placed < now()",
+    "clock:(rows)",
+)
+sql(
+    "clock_in_a_scalar_subquery",
+    "select order_id, (select max(now()) from customers) m from orders",
+    "clock:m",
+)
 
 # --- randomness, generated ids, placement, session
 
@@ -191,7 +201,9 @@ def rand_with_a_seed(t):
 @case("random:a", "random:b", "random:c")
 def other_randoms(t):
     return t.orders.select(
-        t.F.randn().alias("a"), t.F.expr("uuid()").alias("b"), t.F.shuffle(t.F.array("d")).alias("c")
+        t.F.randn().alias("a"),
+        t.F.expr("uuid()").alias("b"),
+        t.F.shuffle(t.F.array("d")).alias("c"),
     )
 
 
@@ -268,22 +280,39 @@ def files_alone(t):
 
 @case("session:who", "session:zone", "session:db")
 def session_functions(t):
-    return t.orders.selectExpr("current_user() who", "current_timezone() zone",
-                               "current_database() db")
+    return t.orders.selectExpr(
+        "current_user() who", "current_timezone() zone", "current_database() db"
+    )
 
 
 sql("uuid", "select uuid() as id, order_id from orders", "random:id")
-sql("random", "select order_id, random() as r, uniform(1, 9) u, randstr(4) s from orders",
-    "random:r", "random:u", "random:s")
+sql(
+    "random",
+    "select order_id, random() as r, uniform(1, 9) u, randstr(4) s from orders",
+    "random:r",
+    "random:u",
+    "random:s",
+)
 sql("sample", "select order_id from orders tablesample (10 percent)", "sample:(rows)")
 sql("tablesample_rows", "select order_id from orders tablesample (3 rows)", "pick:(rows)")
 sql("user", "select order_id, user() u, version() v from orders", "session:u", "session:v")
-sql("random_in_exists", "select order_id from orders o where exists (select 1 from customers c "
-    "where c.customer = o.customer and rand() > 0.5)", "random:(rows)")
-sql("random_in_in", "select order_id from orders where customer in (select customer from "
-    "customers where rand() > 0.5)", "random:(rows)")
-sql("random_in_case", "select order_id, case when cents > 5 then rand() else 0 end x from orders",
-    "random:x")
+sql(
+    "random_in_exists",
+    "select order_id from orders o where exists (select 1 from customers c "
+    "where c.customer = o.customer and rand() > 0.5)",
+    "random:(rows)",
+)
+sql(
+    "random_in_in",
+    "select order_id from orders where customer in (select customer from "
+    "customers where rand() > 0.5)",
+    "random:(rows)",
+)
+sql(
+    "random_in_case",
+    "select order_id, case when cents > 5 then rand() else 0 end x from orders",
+    "random:x",
+)
 
 # --- order of rows in aggregates
 
@@ -295,9 +324,7 @@ def first_of_a_group(t):
 
 @case("unordered:a", "unordered:b")
 def last_and_any(t):
-    return t.orders.groupBy("customer").agg(
-        t.F.last("d").alias("a"), t.F.any_value("d").alias("b")
-    )
+    return t.orders.groupBy("customer").agg(t.F.last("d").alias("a"), t.F.any_value("d").alias("b"))
 
 
 @case("unordered:first(placed)")
@@ -307,8 +334,9 @@ def first_after_a_sort(t):
 
 @case()
 def first_of_a_key(t):
-    return t.orders.groupBy("customer").agg(t.F.first("customer").alias("c"),
-                                            t.F.first(t.F.lit(1)).alias("one"))
+    return t.orders.groupBy("customer").agg(
+        t.F.first("customer").alias("c"), t.F.first(t.F.lit(1)).alias("one")
+    )
 
 
 @case()
@@ -385,29 +413,41 @@ def max_by_of_a_struct(t):
 @case()
 def sums_and_counts(t):
     return t.orders.groupBy("customer").agg(
-        t.F.sum("cents").alias("a"), t.F.count("*").alias("b"), t.F.max("placed").alias("c"),
-        t.F.avg("price").alias("e"), t.F.countDistinct("order_id").alias("f"),
-        t.F.approx_count_distinct("order_id").alias("g"), t.F.sum("amount").alias("h"),
+        t.F.sum("cents").alias("a"),
+        t.F.count("*").alias("b"),
+        t.F.max("placed").alias("c"),
+        t.F.avg("price").alias("e"),
+        t.F.countDistinct("order_id").alias("f"),
+        t.F.approx_count_distinct("order_id").alias("g"),
+        t.F.sum("amount").alias("h"),
     )
 
 
 @case("approximate:median", "ties:most")
 def approximations(t):
     return t.orders.groupBy("customer").agg(
-        t.F.percentile_approx("cents", 0.5).alias("median"), t.F.mode("cents").alias("most"))
+        t.F.percentile_approx("cents", 0.5).alias("median"), t.F.mode("cents").alias("most")
+    )
 
 
 sql("first", "select customer, first(d) f from orders group by customer", "unordered:f")
 sql("array_agg", "select customer, array_agg(d) f from orders group by customer", "unordered:f")
 sql("listagg", "select listagg(customer, ',') f from orders", "unordered:f")
-sql("listagg_ordered", "select listagg(customer, ',') within group (order by customer) f "
-    "from orders")
+sql(
+    "listagg_ordered",
+    "select listagg(customer, ',') within group (order by customer) f from orders",
+)
 sql("mode_ordered", "select mode() within group (order by cents) f from orders")
 sql("percentile", "select percentile(cents, 0.5) f, median(cents) g from orders")
-sql("collect_sorted", "select customer, array_sort(collect_list(d)) f from orders group by customer")
+sql(
+    "collect_sorted", "select customer, array_sort(collect_list(d)) f from orders group by customer"
+)
 sql("count_filter", "select count(*) filter (where cents > 3) n from orders")
-sql("pivot", "select * from (select customer, d, cents from orders) pivot (sum(cents) for d in "
-    "(date'2026-04-25' a, date'2026-04-26' b))")
+sql(
+    "pivot",
+    "select * from (select customer, d, cents from orders) pivot (sum(cents) for d in "
+    "(date'2026-04-25' a, date'2026-04-26' b))",
+)
 
 # --- windows
 
@@ -462,24 +502,33 @@ def row_number_of_groups_with_ties(t):
 @case()
 def ranks(t):
     over = t.W.partitionBy("customer").orderBy("placed")
-    return t.orders.select("order_id", t.F.rank().over(over).alias("a"),
-                           t.F.dense_rank().over(over).alias("b"),
-                           t.F.sum("cents").over(over).alias("c"))
+    return t.orders.select(
+        "order_id",
+        t.F.rank().over(over).alias("a"),
+        t.F.dense_rank().over(over).alias("b"),
+        t.F.sum("cents").over(over).alias("c"),
+    )
 
 
 @case("ties:a", "ties:b", "ties:c", "ties:e")
 def neighbours_with_ties(t):
     over = t.W.partitionBy("customer").orderBy("placed")
     return t.orders.select(
-        "order_id", t.F.lag("cents").over(over).alias("a"), t.F.lead("cents").over(over).alias("b"),
-        t.F.first("cents").over(over).alias("c"), t.F.ntile(4).over(over).alias("e"),
+        "order_id",
+        t.F.lag("cents").over(over).alias("a"),
+        t.F.lead("cents").over(over).alias("b"),
+        t.F.first("cents").over(over).alias("c"),
+        t.F.ntile(4).over(over).alias("e"),
     )
 
 
 @case("ties:running")
 def running_sum_by_rows(t):
-    over = t.W.partitionBy("customer").orderBy("placed").rowsBetween(
-        t.W.unboundedPreceding, t.W.currentRow)
+    over = (
+        t.W.partitionBy("customer")
+        .orderBy("placed")
+        .rowsBetween(t.W.unboundedPreceding, t.W.currentRow)
+    )
     return t.orders.withColumn("running", t.F.sum("cents").over(over))
 
 
@@ -504,16 +553,31 @@ def deduped_by_many(t):
     return setpoint.dedupe(t.orders, ["customer", "d"], ["placed", "cents"])
 
 
-sql("row_number", "select *, row_number() over (partition by customer order by placed) n "
-    "from orders", "ties:n")
-sql("qualify", "select order_id, customer from (select *, row_number() over (partition by customer "
-    "order by placed desc) n from orders) where n = 1", "ties:(rows)")
-sql("row_number_distinct", "select customer, row_number() over (order by customer) n from "
-    "(select distinct customer from orders)")
-sql("last_value", "select order_id, last_value(cents) over (partition by customer order by d) x "
-    "from orders", "ties:x")
-sql("first_value_ordered", "select order_id, first_value(d) over (partition by customer order by d)"
-    " x from orders")
+sql(
+    "row_number",
+    "select *, row_number() over (partition by customer order by placed) n from orders",
+    "ties:n",
+)
+sql(
+    "qualify",
+    "select order_id, customer from (select *, row_number() over (partition by customer "
+    "order by placed desc) n from orders) where n = 1",
+    "ties:(rows)",
+)
+sql(
+    "row_number_distinct",
+    "select customer, row_number() over (order by customer) n from "
+    "(select distinct customer from orders)",
+)
+sql(
+    "last_value",
+    "select order_id, last_value(cents) over (partition by customer order by d) x from orders",
+    "ties:x",
+)
+sql(
+    "first_value_ordered",
+    "select order_id, first_value(d) over (partition by customer order by d) x from orders",
+)
 
 # --- picks
 
@@ -601,17 +665,28 @@ def count_of_a_limit(t):
 
 
 sql("limit", "select * from orders order by placed limit 3", "pick:(rows)")
-sql("limit_total", "select customer, sum(cents) s from orders group by customer "
-    "order by s desc, customer limit 3")
-sql("limit_in_a_subquery", "select order_id, (select name from customers limit 1) n from orders",
-    "pick:n")
-sql("limit_in_exists", "select order_id from orders o where exists (select * from customers c "
-    "where c.customer = o.customer limit 1)")
+sql(
+    "limit_total",
+    "select customer, sum(cents) s from orders group by customer order by s desc, customer limit 3",
+)
+sql(
+    "limit_in_a_subquery",
+    "select order_id, (select name from customers limit 1) n from orders",
+    "pick:n",
+)
+sql(
+    "limit_in_exists",
+    "select order_id from orders o where exists (select * from customers c "
+    "where c.customer = o.customer limit 1)",
+)
 sql("limit_of_a_distinct", "select distinct customer from orders order by customer limit 2")
 sql("union_distinct", "select customer from orders union select customer from customers")
 sql("except", "select customer from orders except select customer from customers")
-sql("limit_in_a_cte", "with a as (select * from orders limit 5) select sum(cents) s from a",
-    "pick:(rows)")
+sql(
+    "limit_in_a_cte",
+    "with a as (select * from orders limit 5) select sum(cents) s from a",
+    "pick:(rows)",
+)
 
 # --- floating point sums as keys
 
@@ -643,11 +718,18 @@ def float_sum_in_a_filter(t):
     return made.where("total > 100")
 
 
-sql("float_having", "select customer from orders group by customer having sum(amount) > 5",
-    "float_key:(rows)")
+sql(
+    "float_having",
+    "select customer from orders group by customer having sum(amount) > 5",
+    "float_key:(rows)",
+)
 sql("decimal_having", "select customer from orders group by customer having sum(price) > 5")
-sql("decimal_cast", "select customer, sum(cast(amount as decimal(18,2))) total from orders group by "
-    "customer having sum(cast(amount as decimal(18,2))) > 5", keys=("total",))
+sql(
+    "decimal_cast",
+    "select customer, sum(cast(amount as decimal(18,2))) total from orders group by "
+    "customer having sum(cast(amount as decimal(18,2))) > 5",
+    keys=("total",),
+)
 
 # --- Python functions
 
@@ -676,7 +758,7 @@ def udf_with_uuid5(t):
 
 @case("clock:x")
 def udf_with_a_helper(t):
-    def outer(value: int) -> int:
+    def outer(value):
         return stamped(value)
 
     return t.orders.select("order_id", t.F.udf(outer, "int")("order_id").alias("x"))
@@ -684,7 +766,7 @@ def udf_with_a_helper(t):
 
 @case("session:x")
 def udf_with_the_environment(t):
-    def home(value: int) -> str:
+    def home(value):
         import os
 
         return os.environ["HOME"]
@@ -694,7 +776,7 @@ def udf_with_the_environment(t):
 
 @case("network:x")
 def udf_with_a_request(t):
-    def ask(value: int) -> str:
+    def ask(value):
         from urllib.request import urlopen
 
         return str(urlopen(f"https://example.org/{value}").read())
@@ -782,8 +864,11 @@ def a_clock_among_fifty_columns(t):
 
 
 sql("lateral", "select o.order_id, x.y from orders o, lateral (select o.cents + 1 as y) x")
-sql("lateral_clock", "select o.order_id, x.y from orders o, lateral (select now() as y) x",
-    "clock:y")
+sql(
+    "lateral_clock",
+    "select o.order_id, x.y from orders o, lateral (select now() as y) x",
+    "clock:y",
+)
 sql("exploded", "select order_id, p, c from orders lateral view posexplode(array(1, 2)) e as p, c")
 sql("view", "select * from stamped_orders", "clock:stamp")
 sql("view_without_its_clock", "select order_id from stamped_orders")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from determinism_corpus import CASES, Case, Tables
 
 from setpoint.spark.determinism.check import findings
-
-from .determinism_corpus import CASES, Case, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,14 +58,15 @@ def connect(spark: SparkSession, folder: str) -> Iterator[Tables]:
     environment = jvm.org.apache.spark.SparkEnv.get().conf()
     environment.set("spark.connect.grpc.binding.address", "127.0.0.1")
     environment.set("spark.connect.grpc.binding.port", "0")
-    service = jvm.org.apache.spark.sql.connect.service.SparkConnectService
+    package = jvm.org.apache.spark.sql.connect.service
+    service = getattr(getattr(package, "SparkConnectService$"), "MODULE$")
     service.start(spark._jsc.sc())
     remote = Remote(f"sc://127.0.0.1:{service.server().getPort()}")
     try:
         yield tables_of(remote, folder, F, Window, classic=False)
     finally:
         remote.client.close()
-        service.stop()
+        service.server().shutdownNow()
 
 
 def names(case: Case, tables: Tables) -> set[str]:

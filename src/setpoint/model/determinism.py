@@ -7,7 +7,7 @@ it is no part of the run key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError, RefusedError
@@ -168,26 +168,6 @@ def refuse(label: str, findings: Sequence[Finding]) -> None:
         state="Nothing was staged; the target is unchanged.",
         next=f"Write it the deterministic way:{ways}\n"
         f'or allow it with a reason: allow={{"{findings[0].name}": "..."}}',
-    )
-
-
-def placed(
-    findings: Iterable[Finding], line_of: Callable[[str], str]
-) -> tuple[Finding, ...]:
-    """Findings with the line of the user's code where Spark did not tell it.
-
-    `line_of` finds the one call of a function in the pipeline's own source.
-    """
-    return tuple(
-        finding
-        if finding.place
-        else Finding(
-            finding.kind,
-            finding.column,
-            finding.expression,
-            line_of(finding.expression.partition("(")[0]),
-        )
-        for finding in findings
     )
 
 

@@ -15,14 +15,12 @@ _PLACE = "__setpoint_place"
 _HASH = "__setpoint_order"
 
 
-def dedupe(
-    frame: DataFrame, key: str | Sequence[str], order_by: str | Sequence[str]
-) -> DataFrame:
+def dedupe(frame: DataFrame, key: str | Sequence[str], order_by: str | Sequence[str]) -> DataFrame:
     """The latest row of each key: of several, the one with the greatest `order_by`.
 
     Rows that tie are ordered by all of their columns, so the same row is kept on every run,
-    however the rows lie. Nulls come last in `order_by` and count as a value in the key. Use it instead of
-    `dropDuplicates(key)`, which keeps whichever row comes first.
+    however the rows lie. Nulls come last in `order_by` and count as a value in the key. Use it
+    instead of `dropDuplicates(key)`, which keeps whichever row comes first.
     """
     keys = [key] if isinstance(key, str) else list(key)
     order = [order_by] if isinstance(order_by, str) else list(order_by)

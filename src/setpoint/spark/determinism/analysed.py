@@ -104,7 +104,8 @@ def _node(nodes: Iterator[dict[str, Any]], path: Path) -> Node:
     name = _simple(fields["class"])
     parts = _parts(fields, path)
     output = _attributes(parts.pop("output", ()))
-    number, word, lists = -1, "", ()
+    number, word = -1, ""
+    lists: tuple[tuple[Expression, ...], ...] = ()
     defines = [*parts.pop("projectList", ()), *parts.pop("windowExpressions", ())]
     defines += parts.pop("aggregateExpressions", ())
     order = [*parts.pop("order", ()), *parts.pop("orderSpec", ())]
@@ -181,9 +182,7 @@ def _expression(nodes: Iterator[dict[str, Any]], path: Path) -> Expression:
             return Expression(tree.LITERAL, (), -1, str(fields["value"]), type_, path=path)
         case "AggregateExpression":
             return (
-                children[0]
-                if len(children) == 1
-                else Expression(tree.GROUP, children, path=path)
+                children[0] if len(children) == 1 else Expression(tree.GROUP, children, path=path)
             )
         case "Mode":
             label = "" if fields.get("reverseOpt") is None else "ordered"

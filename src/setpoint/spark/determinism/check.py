@@ -58,9 +58,9 @@ def found_in(
     """The taints of a plan that refuse it, each with the column that it shows in."""
 
     def judge(expression: Expression) -> Sequence[Taint]:
-        if expression.type == "nondeterministic":
-            return [Taint("udf", f"{expression.label}() says that it is not deterministic")]
         commands = code_of(expression)
+        if expression.type == "nondeterministic" or b"" in commands:
+            return [Taint("udf", f"{expression.label}() says that it is not deterministic")]
         if not commands:
             return [functions.unreadable(expression.label)]
         return [taint for one in commands for taint in _judged(one, expression.label)]

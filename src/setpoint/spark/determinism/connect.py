@@ -19,9 +19,7 @@ from setpoint.spark.determinism.catalogue import COLLECTS, FLOAT_SUMS, KIND_OF, 
 from setpoint.spark.determinism.tree import Node
 
 _FIELDS = "spark.sql.debug.maxToStringFields"
-_CALL = re.compile(
-    rf"\b({'|'.join(sorted([*KIND_OF, *PICKS, *COLLECTS]))})\s*\(", re.IGNORECASE
-)
+_CALL = re.compile(rf"\b({'|'.join(sorted([*KIND_OF, *PICKS, *COLLECTS]))})\s*\(", re.IGNORECASE)
 _SUM = re.compile(rf"\b({'|'.join(sorted(FLOAT_SUMS))})\(")
 _TABLE = re.compile(r"SubqueryAlias ([\w.]+)$|View \(`([^`]+)`", re.MULTILINE)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
@@ -86,20 +84,18 @@ def _types(frame: Any, plan: Any, text: str) -> dict[str, str]:
 def _schemas(message: Any) -> Iterator[str]:
     """The schemas of local relations, as JSON."""
     for field, value in message.ListFields():
-        if message.DESCRIPTOR.name == "LocalRelation" and field.name == "schema":
-            if value.startswith("{"):
-                yield value
+        local = message.DESCRIPTOR.name == "LocalRelation" and field.name == "schema"
+        if local and value.startswith("{"):
+            yield value
         for inner in _messages(field, value):
             yield from _schemas(inner)
 
 
 def _functions(message: Any) -> Iterator[tuple[str, bytes]]:
-    """The Python functions in a plan, with their pickled code."""
+    """The Python functions in a plan with their pickled code, empty if they disown themselves."""
     for field, value in message.ListFields():
-        if field.name == "python_udf" and getattr(message, "function_name", ""):
-            yield message.function_name, value.command
-        if field.name == "python_udtf" and getattr(message, "function_name", ""):
-            yield message.function_name, value.command
+        if field.name in ("python_udf", "python_udtf") and message.function_name:
+            yield message.function_name, value.command if message.deterministic else b""
         for inner in _messages(field, value):
             yield from _functions(inner)
 

@@ -15,8 +15,9 @@ from setpoint.spark.determinism import tree
 from setpoint.spark.determinism.tree import Attribute, Expression, Node
 
 _ID = re.compile(r"#(\d+)L?")
-_DEFINED = re.compile(r" AS ((?:(?!#\d).)*?)#(\d+)(L?)")
-_LISTED = re.compile(r"(?:\[|, ?)((?:(?!#\d).)*?)#(\d+)(L?)(?=[,\]])")
+_DEFINED = re.compile(r" AS ((?:(?!#\d).)*?)#(\d+)L?\b")
+_LISTED = re.compile(r"(?:^|, ?)((?:(?!#\d).)*?)#(\d+)L?(?=,|$)")
+_PLAIN = re.compile(r"([^\s,()\[\]#]+)#(\d+)L?\b")
 _NODE = re.compile(r"'?(\w+)")
 # Columns are marked by characters that no plan has.
 _MARK = re.compile("\ue000(\\d+)\ue001")
@@ -40,9 +41,7 @@ def read(text: str, types: Mapping[str, str] | None = None) -> Node:
 
     `types` are the types of columns by their names, as far as they are known.
     """
-    _, _, body = text.partition("== Analyzed Logical Plan ==\n")
-    section = body.partition("\n\n== Optimized Logical Plan ==")[0]
-    header, _, drawn = section.partition("\n")
+    _, _, drawn = analysed_section(text).partition("\n")  # the first line names the columns
     return _Reader(drawn, types or {}).plan()
 
 
@@ -57,12 +56,16 @@ class _Reader:
         self._types = types
         self._names: dict[int, str] = {}
         self._longs = {int(m[1]) for m in re.finditer(r"#(\d+)L\b", drawn)}
-        for line in drawn.splitlines():
-            for found in _DEFINED.finditer(line):
-                self._names.setdefault(int(found[2]), found[1])
-            for found in _LISTED.finditer(line):
-                if " AS " not in found[1]:
+        for found in _DEFINED.finditer(drawn):
+            self._names.setdefault(int(found[2]), found[1])
+        for line in _lines(self._root):
+            # Only a relation lists columns and nothing else, so that any name can be told.
+            if line.text.startswith(_LEAVES) and "[" in line.text:
+                listed = line.text.partition("[")[2].rpartition("]")[0]
+                for found in _LISTED.finditer(listed):
                     self._names.setdefault(int(found[2]), found[1])
+        for found in _PLAIN.finditer(drawn):
+            self._names.setdefault(int(found[2]), found[1])
         self._unnamed = -1
 
     def plan(self) -> Node:
@@ -75,7 +78,7 @@ class _Reader:
         name = found[1] if found else ""
         rest = line.text[found.end() :] if found else line.text
         items = _Items(self._marked(rest), self, plans).top()
-        lists = [item.children for item in items if item.name == _LIST]
+        lists = [part.children for item in items for part in _lists(item)]
         node = Node(name, children)
         match name:
             case "Project":
@@ -180,6 +183,13 @@ class _Reader:
 _LIST = "(list)"
 
 
+def _lists(item: Expression) -> Iterator[Expression]:
+    """A list in brackets, with or without words beside it."""
+    for part in item.children if item.name == tree.GROUP else (item,):
+        if part.name == _LIST:
+            yield part
+
+
 class _Items:
     """The arguments of a plan node, read from marked text."""
 
@@ -216,12 +226,13 @@ class _Items:
 
     def _word(self, token: str, words: list[Expression]) -> None:
         if mark := _MARK.fullmatch(token):
-            words.append(self._reader.attribute(int(mark[1])))
+            found = self._reader.attribute(int(mark[1]))
+            if words and words[-1].label == "lambda":
+                words[-1] = Expression(tree.LITERAL, label=f"lambda {found.label}")
+            else:
+                words.append(found)
         elif token == "\ue002":
-            if words:
-                called = words.pop()
-                label = called.label or called.name
-                words.append(Expression(tree.UDF, called.children, label=label))
+            return
         elif token == "(":
             words.append(Expression(tree.GROUP, tuple(self._arguments(")"))))
         elif token == "[":
@@ -230,7 +241,11 @@ class _Items:
             self._subquery(token, words)
         elif self._ends[self._place - 1] in self._calls and self._next() == "(":
             self._place += 1
-            words.append(_call(token, self._arguments(")")))
+            arguments = self._arguments(")")
+            if self._next() == "\ue002":
+                words.append(Expression(tree.UDF, tuple(arguments), label=token))
+            else:
+                words.append(_call(token, arguments))
         else:
             words.append(Expression(tree.LITERAL, label=token))
 
@@ -297,9 +312,7 @@ def _window(function: Expression, spec: Expression) -> Expression:
         whole = "unboundedpreceding" in said and "unboundedfollowing" in said
         label = "whole" if whole else "rows" if "rowframe" in said else "range"
     parts = (Expression(tree.GROUP, tuple(rest)), Expression(tree.GROUP, order))
-    return Expression(
-        tree.WINDOW, (function, *parts, Expression(tree.LITERAL, label=label))
-    )
+    return Expression(tree.WINDOW, (function, *parts, Expression(tree.LITERAL, label=label)))
 
 
 def _drawing(drawn: str) -> _Line:
@@ -318,6 +331,12 @@ def _drawing(drawn: str) -> _Line:
         (parent.queries if inner else parent.children).append(line)
         stack.append(line)
     return root.children[0]
+
+
+def _lines(line: _Line) -> Iterator[_Line]:
+    yield line
+    for inner in (*line.children, *line.queries):
+        yield from _lines(inner)
 
 
 def _ranges(node: Node) -> Iterator[Node]:

@@ -117,11 +117,10 @@ def constants(expression: Expression) -> Iterator[int]:
 
 def equalities(expression: Expression) -> Iterator[tuple[int, int]]:
     """The pairs of columns that a condition makes equal."""
-    children, words = expression.children, _words(expression)
+    children = expression.children
     attributes = [item.id for item in children if item.name == tree.ATTRIBUTE]
-    if expression.name in ("equal_to", "equal_null_safe") and len(attributes) == 2:
-        yield attributes[0], attributes[1]
-    elif expression.name == tree.GROUP and words in (["="], ["<=>"]) and len(attributes) == 2:
+    said = expression.name == tree.GROUP and _words(expression) in (["="], ["<=>"])
+    if len(attributes) == 2 and (said or expression.name in ("equal_to", "equal_null_safe")):
         yield attributes[0], attributes[1]
     elif expression.name == "and" or _is_conjunction(expression):
         for child in children:

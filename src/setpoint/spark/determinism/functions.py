@@ -96,18 +96,20 @@ def unreadable(name: str) -> Taint:
 
 
 def _plain(function: Any) -> FunctionType | None:
-    while True:
-        if isinstance(function, FunctionType):
-            inner = inspect.unwrap(function)
-            return inner if isinstance(inner, FunctionType) else None
-        if hasattr(function, "func") and not isinstance(function, type):
-            function = function.func  # a partial, or Spark's own wrapper
+    """The function behind a partial, a method, a class or an object that is called."""
+    while not isinstance(function, FunctionType):
+        if isinstance(function, type):
+            function = getattr(function, "eval", None)  # the class of a table function
+        elif hasattr(function, "func"):
+            function = function.func
         elif hasattr(function, "__func__"):
             function = function.__func__
-        elif isinstance(function, type):
-            return getattr(function, "eval", None)  # the class of a table function
         else:
-            return getattr(type(function), "__call__", None)
+            function = vars(type(function)).get("__call__")
+        if function is None or hasattr(function, "__objclass__"):
+            return None
+    inner = inspect.unwrap(function)
+    return inner if isinstance(inner, FunctionType) else None
 
 
 def _search(function: FunctionType, name: str, seen: set[int]) -> Iterator[Taint]:
@@ -175,8 +177,9 @@ def _imports(body: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(body):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.asname or alias.name.partition(".")[0], (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
+                yield (
+                    alias.asname or alias.name.partition(".")[0],
+                    (alias.name if alias.asname else alias.name.partition(".")[0]),
                 )
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:

@@ -37,9 +37,9 @@ from setpoint.spark.determinism.tree import Attribute, Expression, Node
 Judge = Callable[[Expression], Sequence[Taint]]
 # Between a sort and its limit these change no order.
 _THROUGH = frozenset(
-    "Project SubqueryAlias View Filter Offset LocalLimit GlobalLimit ResolvedHint".split()
-)
-_LIMITS = frozenset("GlobalLimit LocalLimit Offset Tail".split())
+    ("Project", "SubqueryAlias", "View", "Filter", "Offset", "LocalLimit", "GlobalLimit")
+) | {"ResolvedHint"}
+_LIMITS = frozenset(["GlobalLimit", "LocalLimit", "Offset", "Tail"])
 _LEFT_ONLY = ("leftsemi", "leftanti")
 _SAME_FOR_ALL_ROWS = ("clock", "session")
 
@@ -264,7 +264,7 @@ class Search:
                 self._compared(side, needed if place == 0 else frozenset())
             unique = () if node.word == "all" else (sides[0].ids,)
             return replace(sides[0], uniques=unique)
-        columns = zip_longest(*(side.output for side in sides))
+        beside = zip_longest(*(side.output for side in sides))
         taints = {
             item.id: frozenset(
                 taint
@@ -272,7 +272,7 @@ class Search:
                 if one is not None
                 for taint in side.taints.get(one.id, NONE)
             )
-            for item, column in zip(output, columns, strict=False)
+            for item, column in zip(output, beside, strict=False)
         }
         return Facts(output, taints)
 
