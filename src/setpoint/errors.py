@@ -115,9 +115,12 @@ class SetpointError(Exception):
 
     def __str__(self) -> str:
         said = [part for part in (self.what, self.why, self.state) if part]
-        ended = [part if part.endswith((".", "!", "?")) else f"{part}." for part in said]
+        # A list ends its own lines.
+        ended = [part if part.endswith((".", "!", "?", "\n")) else f"{part}." for part in said]
         # What to do next stays as it is: it may end in a command to copy.
-        return f"{self.code}  " + " ".join([*ended, *([self.next] if self.next else [])])
+        parts = [*ended, self.next] if self.next else ended
+        spaced = (part if part.endswith("\n") else f"{part} " for part in parts)
+        return f"{self.code}  {''.join(spaced)}".rstrip()
 
     def as_dict(self) -> dict[str, str]:
         """The error as the `error` member of the JSON envelope."""

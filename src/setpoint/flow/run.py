@@ -223,7 +223,9 @@ class Attempt:
     def _evaluated(self) -> Any:
         if self._frame is None:
             self._reach("read")
-            self._frame = evaluate(self._run, self._inputs)
+            engine = self._world.engine
+            inputs = {name: engine.as_input(frame) for name, frame in self._inputs.items()}
+            self._frame = evaluate(self._run, inputs)
         return self._frame
 
     def _check(self) -> None:

@@ -25,6 +25,10 @@ class EnginePort(Protocol):
         """The settings that rows depend on, for the length of a block."""
         ...
 
+    def as_input(self, frame: Any) -> Any:
+        """The frame of a source, marked so that `findings` does not look into how it is read."""
+        ...
+
     def findings(self, frame: Any, keys: Collection[str], function: Any) -> tuple[Finding, ...]:
         """What in the plan of a frame would make a second run differ; runs no Spark job."""
         ...

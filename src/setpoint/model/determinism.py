@@ -156,18 +156,16 @@ def refuse(label: str, findings: Sequence[Finding]) -> None:
     """Refuse a run whose rows depend on more than its window and its inputs."""
     if not findings:
         return
-    kinds = dict.fromkeys(finding.kind for finding in findings)
-    listed = "".join(f"\n  {finding}" for finding in findings)
-    reasons = "".join(f"\n  {kind}: {KINDS[kind][0]}" for kind in kinds)
-    ways = "".join(f"\n  {kind}: {KINDS[kind][1]}" for kind in kinds)
-    count = f"{len(findings)} findings" if len(findings) > 1 else "1 finding"
+    listed = "".join(
+        f"  {finding}\n    {KINDS[finding.kind][0]}; {finding.advice}\n" for finding in findings
+    )
     raise RefusedError(
         "SP-N01",
-        f"The rows of {label} depend on more than its window and its inputs, {count}:{listed}\n",
-        why=f"A second run would give other rows:{reasons}\n",
+        f"The rows of {label} depend on more than its window and its inputs.",
+        why=f"A second run would give other rows:\n{listed}",
         state="Nothing was staged; the target is unchanged.",
-        next=f"Write it the deterministic way:{ways}\n"
-        f'or allow it with a reason: allow={{"{findings[0].name}": "..."}}',
+        next="Write it the deterministic way, or allow it with a reason: "
+        f'allow={{"{findings[0].name}": "..."}}',
     )
 
 

@@ -25,6 +25,9 @@ class SparkEngine:
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
         return pinned(session)
 
+    def as_input(self, frame: DataFrame) -> DataFrame:
+        return as_input(frame)
+
     def findings(
         self, frame: DataFrame, keys: Collection[str], function: Any
     ) -> tuple[Finding, ...]:
@@ -45,6 +48,9 @@ class GivenSession:
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
         return pinned(session)
 
+    def as_input(self, frame: DataFrame) -> DataFrame:
+        return as_input(frame)
+
     def findings(
         self, frame: DataFrame, keys: Collection[str], function: Any
     ) -> tuple[Finding, ...]:
@@ -56,6 +62,13 @@ def pinned(session: SparkSession) -> AbstractContextManager[None]:
     from setpoint.spark.stage import pinned_settings
 
     return pinned_settings(session)
+
+
+def as_input(frame: DataFrame) -> DataFrame:
+    """The frame of a source, marked so that `findings` does not look into how it is read."""
+    from setpoint.spark.determinism.tree import INPUT
+
+    return frame.alias(INPUT)
 
 
 def findings(frame: DataFrame, keys: Collection[str], function: Any = None) -> tuple[Finding, ...]:

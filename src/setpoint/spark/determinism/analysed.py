@@ -119,6 +119,8 @@ def _node(nodes: Iterator[dict[str, Any]], path: Path) -> Node:
             number = fields["cteId"]
         case "Join" | "LateralJoin":
             word = _word(fields["joinType"])
+        case "SubqueryAlias":
+            word = str((fields.get("identifier") or {}).get("name", ""))
         case "Intersect" | "Except":
             word = "all" if fields.get("isAll") else ""
         case "Generate":

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from setpoint.spark.determinism import explained
 from setpoint.spark.determinism.catalogue import COLLECTS, FLOAT_SUMS, KIND_OF, PICKS
-from setpoint.spark.determinism.tree import Node
+from setpoint.spark.determinism.tree import INPUT, Node
 
 _FIELDS = "spark.sql.debug.maxToStringFields"
 _CALL = re.compile(rf"\b({'|'.join(sorted([*KIND_OF, *PICKS, *COLLECTS]))})\s*\(", re.IGNORECASE)
@@ -67,7 +67,7 @@ def _types(frame: Any, plan: Any, text: str) -> dict[str, str]:
     if _SUM.search(text):
         schemas += [StructType.fromJson(json.loads(one)) for one in _schemas(plan)]
         names = {found[1] or found[2] for found in _TABLE.finditer(text)}
-        for name in sorted(names):
+        for name in sorted(names - {INPUT}):
             try:
                 schemas.append(frame.sparkSession.table(name).schema)
             except Exception:  # the alias of a subquery, not a table

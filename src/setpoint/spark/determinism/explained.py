@@ -112,7 +112,9 @@ class _Reader:
                 node = replace(node, output=self._range() if name == "Range" else ())
             case _ if name in _LEAVES or not children:
                 node = replace(node, output=self._attributes(lists[0]) if lists else ())
-            case "SubqueryAlias" | "View" | "Sample" | "CollectMetrics":
+            case "SubqueryAlias":
+                node = replace(node, word=rest.strip())
+            case "View" | "Sample" | "CollectMetrics":
                 pass
             case _:
                 uses = [item for item in items if item.name != _LIST]

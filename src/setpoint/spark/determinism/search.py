@@ -87,6 +87,8 @@ class Search:
             case "WithCTE":
                 self._defined |= {item.number: item for item in node.children[:-1]}
                 return self.visit(node.children[-1], wanted)
+            case "SubqueryAlias" if node.word == tree.INPUT:
+                return _leaf(Node("Input", output=output_of(node.children[0])))
             case "CTERelationDef":
                 return self.visit(node.children[0])
             case "CTERelationRef":

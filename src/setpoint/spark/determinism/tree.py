@@ -17,6 +17,9 @@ WINDOW = "(window)"
 ORDER = "(order)"
 GROUP = "(group)"
 
+# The alias of what a source has read. How it was read is setpoint's own affair.
+INPUT = "__setpoint_input"
+
 
 @dataclass(frozen=True)
 class Expression:
