@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from setpoint.model.keys import Months as Months
     from setpoint.model.keys import row_hash_of as row_hash_of
     from setpoint.model.keys import surrogate_key_of as surrogate_key_of
+    from setpoint.model.moment import logical_time as logical_time
     from setpoint.model.pipeline import Pipeline as Pipeline
     from setpoint.model.pipeline import pipeline as pipeline
     from setpoint.model.receipt import Receipt as Receipt
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from setpoint.model.write import Merge as Merge
     from setpoint.model.write import Overwrite as Overwrite
     from setpoint.model.write import Replace as Replace
+    from setpoint.spark.dedupe import dedupe as dedupe
     from setpoint.spark.keys import row_hash as row_hash
     from setpoint.spark.keys import row_hash_sql as row_hash_sql
     from setpoint.spark.keys import surrogate_key as surrogate_key
@@ -92,6 +94,7 @@ _HOMES = {
     "Months": "setpoint.model.keys",
     "row_hash_of": "setpoint.model.keys",
     "surrogate_key_of": "setpoint.model.keys",
+    "logical_time": "setpoint.model.moment",
     "Pipeline": "setpoint.model.pipeline",
     "pipeline": "setpoint.model.pipeline",
     "Receipt": "setpoint.model.receipt",
@@ -114,6 +117,7 @@ _HOMES = {
     "Merge": "setpoint.model.write",
     "Overwrite": "setpoint.model.write",
     "Replace": "setpoint.model.write",
+    "dedupe": "setpoint.spark.dedupe",
     "row_hash": "setpoint.spark.keys",
     "row_hash_sql": "setpoint.spark.keys",
     "surrogate_key": "setpoint.spark.keys",

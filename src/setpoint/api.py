@@ -89,12 +89,14 @@ def publish(
     audits: Sequence[Any] = (),
     name: str | None = None,
     timezone: str = "UTC",
+    allow: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Make a frame the content of a window: the one-line change in an existing PySpark job.
 
     Replaces `frame.write.mode("append")...`. Stages the rows, audits them and publishes them
     in one commit with a receipt. Publishing the same rows again changes nothing. The history
-    belongs to `name`, by default the last part of the target's name.
+    belongs to `name`, by default the last part of the target's name. `allow` names findings of
+    the determinism check that are no mistake, each with its reason.
     """
     chosen = window if isinstance(window, Window) else Window.parse(window, timezone=timezone)
     made = pipeline(
@@ -104,6 +106,7 @@ def publish(
         audits=audits,
         name=name or _name_of(target),
         timezone=chosen.timezone,
+        allow=allow,
     )(lambda window: frame)
     from setpoint.spark.engine import GivenSession
 

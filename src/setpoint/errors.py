@@ -77,6 +77,9 @@ CODES: dict[str, str] = {
     "SP-O05": "a column name or type cannot be stored in the target",
     "SP-O06": "a key holds nulls",
     "SP-O07": "rows under one key contradict each other",
+    # determinism
+    "SP-N01": "the rows depend on more than the window and its inputs",
+    "SP-N02": "there is no logical time here",
     # audits
     "SP-A01": "an audit failed",
     "SP-A02": "an audit could not be evaluated",
@@ -121,9 +124,12 @@ class SetpointError(Exception):
 
     def __str__(self) -> str:
         said = [part for part in (self.what, self.why, self.state) if part]
-        ended = [part if part.endswith((".", "!", "?")) else f"{part}." for part in said]
+        # A list ends its own lines.
+        ended = [part if part.endswith((".", "!", "?", "\n")) else f"{part}." for part in said]
         # What to do next stays as it is: it may end in a command to copy.
-        return f"{self.code}  " + " ".join([*ended, *([self.next] if self.next else [])])
+        parts = [*ended, self.next] if self.next else ended
+        spaced = (part if part.endswith("\n") else f"{part} " for part in parts)
+        return f"{self.code}  {''.join(spaced)}".rstrip()
 
     def as_dict(self) -> dict[str, str]:
         """The error as the `error` member of the JSON envelope."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError, place_in, words_of
+from setpoint.model.moment import during
 from setpoint.model.run import Run
 from setpoint.spark.workers import told_by_task
 
@@ -15,7 +16,8 @@ _OURS = "__setpoint_"
 def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
     """The frame that the pipeline's function returns for the window."""
     try:
-        frame = run.pipeline.function(run.window, **inputs, **run.parameters)
+        with during(run.window):
+            frame = run.pipeline.function(run.window, **inputs, **run.parameters)
     except SetpointError:
         raise
     except (Exception, SystemExit) as error:

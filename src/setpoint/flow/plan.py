@@ -232,6 +232,7 @@ def steps_of(
     return (
         *lands,
         *reads,
+        steps.Check(tuple(run.pipeline.allow)),
         steps.Stage(bound.target.uri, tuple(a.name for a in audits if rides_along(a))),
         steps.Audit(tuple(a.name for a in audits if not rides_along(a))),
         steps.Publish(state.generation + 1, mechanism),

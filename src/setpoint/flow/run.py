@@ -1,4 +1,4 @@
-"""The life of a run: read, stage, audit, publish, record.
+"""The life of a run: read, check, stage, audit, publish, record.
 
 An attempt follows the steps of a plan, top to bottom. Between the steps lie the crash points;
 whatever happens at one of them, the target holds the old slice or the new one, and the next
@@ -40,6 +40,7 @@ from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
+from setpoint.model.determinism import judged, refuse
 from setpoint.model.mark import Mark
 from setpoint.model.ports import HoldingPort, LandingPort, Staged
 from setpoint.model.run import Run
@@ -216,6 +217,8 @@ class Attempt:
                             self._land(session, step.source)
                         case steps.Read():
                             self._read(session, step.source)
+                        case steps.Check():
+                            self._check()
                         case steps.Stage():
                             self._stage()
                         case steps.Audit():
@@ -269,9 +272,24 @@ class Attempt:
             if isinstance(source, HoldingPort):
                 source.release(self._run.window)
 
+    def _evaluated(self) -> Any:
+        if self._frame is None:
+            self._reach("read")
+            engine = self._world.engine
+            inputs = {name: engine.as_input(frame) for name, frame in self._inputs.items()}
+            self._frame = evaluate(self._run, inputs)
+        return self._frame
+
+    def _check(self) -> None:
+        frame, pipeline = self._evaluated(), self._run.pipeline
+        keys = pipeline.needed_columns()
+        found = self._world.engine.findings(frame, keys, pipeline.function)
+        verdict = judged(found, pipeline.allow)
+        refuse(self._run.label, verdict.refused)
+        self._notes += verdict.notes
+
     def _stage(self) -> None:
-        self._reach("read")
-        frame = self._frame = evaluate(self._run, self._inputs)
+        frame = self._evaluated()
         target, audits = self._bound.target, self._run.pipeline.audits
         place = target.location(self._run, self._id)
         with self._world.faults.during("staging", self._try, lambda: target.has_stage(place)):
@@ -319,7 +337,7 @@ class Attempt:
             return
         bound = put_aside(aside, self._frame, self._run)
         quiet = replace(self._world, faults=Faults())
-        plan = plan_of_frame(bound, self._run.window, quiet)
+        plan = plan_of_frame(bound, self._run.window, quiet).without_check()
         if not staged.quarantined and not plan.state.published:
             return
         outcome = Attempt(bound, plan, quiet, self._try).execute()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
@@ -58,8 +58,20 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Evaluate the pipeline and search its plan for what would make a second run differ."""
+
+    allowed: tuple[str, ...]
+    name = "check"
+
+    def describe(self) -> str:
+        allowed = f"; allowed: {', '.join(self.allowed)}" if self.allowed else ""
+        return f"the plan depends on nothing but the window and its inputs{allowed}"
+
+
+@dataclass(frozen=True)
 class Stage:
-    """Evaluate the pipeline and write its rows where no reader sees them."""
+    """Write the pipeline's rows where no reader sees them."""
 
     place: str
     checks: tuple[str, ...]
@@ -103,7 +115,7 @@ class Record:
         return "the ledger keeps the attempt, its steps and the receipt"
 
 
-Step = Unchanged | Superseded | Land | Read | Stage | Audit | Publish | Record
+Step = Unchanged | Superseded | Land | Read | Check | Stage | Audit | Publish | Record
 
 
 @dataclass(frozen=True)
@@ -142,6 +154,10 @@ class Plan:
     reason: str
     steps: tuple[Step, ...]
     how: How = USUAL
+
+    def without_check(self) -> Plan:
+        """The plan for rows of a frame that was checked already."""
+        return replace(self, steps=tuple(s for s in self.steps if not isinstance(s, Check)))
 
     @property
     def is_unchanged(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +12,7 @@ from setpoint.flow.faults import Faults
 from setpoint.flow.retry import RetryPolicy
 from setpoint.ledger import Ledger
 from setpoint.model.audit import AuditResult
+from setpoint.model.determinism import Finding
 from setpoint.model.receipt import Receipt
 
 
@@ -22,6 +23,14 @@ class EnginePort(Protocol):
 
     def pinned(self, session: Any) -> AbstractContextManager[None]:
         """The settings that rows depend on, for the length of a block."""
+        ...
+
+    def as_input(self, frame: Any) -> Any:
+        """The frame of a source, marked so that `findings` does not look into how it is read."""
+        ...
+
+    def findings(self, frame: Any, keys: Collection[str], function: Any) -> tuple[Finding, ...]:
+        """What in the plan of a frame would make a second run differ; runs no Spark job."""
         ...
 
 

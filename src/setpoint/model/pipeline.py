@@ -11,8 +11,10 @@ from typing import Any
 from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, UsageError
 from setpoint.model import audit as audits_of
 from setpoint.model.audit import Audit
+from setpoint.model.determinism import checked_allowances
 from setpoint.model.fingerprint import code_fingerprint, digest
 from setpoint.model.grain import Grain
+from setpoint.model.moment import during
 from setpoint.model.slice import SliceRule
 from setpoint.model.source import Source
 from setpoint.model.support import refuse_unsupported
@@ -49,6 +51,7 @@ class Pipeline:
     sources: Mapping[str, Source]
     parameters: Mapping[str, Any]
     start: Window | None = None
+    allow: Mapping[str, str] = field(default_factory=dict, compare=False)
     file: str = field(default="", compare=False)
 
     def __call__(self, window: Window, *args: Any, **kwargs: Any) -> Any:
@@ -62,7 +65,8 @@ class Pipeline:
                 state=NOTHING_STARTED,
                 next=f"Pass a frame: {self.name}(window, {missing[0]}=frame), or use setpoint run.",
             )
-        return self.function(window, *args, **kwargs)
+        with during(window):
+            return self.function(window, *args, **kwargs)
 
     @property
     def description(self) -> str:
@@ -138,12 +142,14 @@ def pipeline(
     name: str | None = None,
     timezone: str = "UTC",
     start: str | None = None,
+    allow: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Pipeline]:
     """Turn a function of a window and its inputs into a pipeline.
 
     The first argument receives the window. Arguments whose default is `source(...)` receive
     the clipped inputs; other defaults are parameters, set with `--param name=value`. `start`
-    is the first window that should exist: from there on, a missing window is a gap.
+    is the first window that should exist: from there on, a missing window is a gap. `allow`
+    names findings of the determinism check that are no mistake, each with its reason.
     """
 
     def decorate(function: Callable[..., Any]) -> Pipeline:
@@ -167,6 +173,7 @@ def pipeline(
             sources=sources,
             parameters=parameters,
             start=Window.parse(start, every=str(grain), timezone=timezone) if start else None,
+            allow=checked_allowances(chosen, allow),
             file=getattr(getattr(function, "__code__", None), "co_filename", ""),
         )
         check(built)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from setpoint.model.determinism import Finding
 from setpoint.spark.session import Sessions, engine_check, require_connectors
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class SparkEngine:
@@ -22,6 +24,14 @@ class SparkEngine:
 
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
         return pinned(session)
+
+    def as_input(self, frame: DataFrame) -> DataFrame:
+        return as_input(frame)
+
+    def findings(
+        self, frame: DataFrame, keys: Collection[str], function: Any
+    ) -> tuple[Finding, ...]:
+        return findings(frame, keys, function)
 
 
 class GivenSession:
@@ -38,9 +48,35 @@ class GivenSession:
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
         return pinned(session)
 
+    def as_input(self, frame: DataFrame) -> DataFrame:
+        return as_input(frame)
+
+    def findings(
+        self, frame: DataFrame, keys: Collection[str], function: Any
+    ) -> tuple[Finding, ...]:
+        return findings(frame, keys, function)
+
 
 def pinned(session: SparkSession) -> AbstractContextManager[None]:
     """The settings that rows depend on, for the length of a block."""
     from setpoint.spark.stage import pinned_settings
 
     return pinned_settings(session)
+
+
+def as_input(frame: DataFrame) -> DataFrame:
+    """The frame of a source, marked so that `findings` does not look into how it is read."""
+    from setpoint.spark.determinism.tree import INPUT
+
+    return frame.alias(INPUT)
+
+
+def findings(frame: DataFrame, keys: Collection[str], function: Any = None) -> tuple[Finding, ...]:
+    """What in the plan of a frame would make a second run differ; runs no Spark job."""
+    from setpoint.spark.determinism.check import findings as search
+    from setpoint.spark.failures import explain
+
+    try:
+        return search(frame, keys, function)
+    except Exception as error:
+        raise explain(error, "searching the plan for what is not deterministic") from error

@@ -1,0 +1,138 @@
+"""What is known about the rows of a plan node: its columns, what taints them, what is unique."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from setpoint.spark.determinism import tree
+from setpoint.spark.determinism.catalogue import IDENTIFIES
+from setpoint.spark.determinism.tree import Attribute, Expression, Path
+
+Ids = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Taint:
+    """Something that would make a second run differ, on its way to where it shows.
+
+    With `array` only the order of an array is uncertain, and sorting it heals that. `of` is the
+    name of the function to look for in the user's source.
+    """
+
+    kind: str
+    expression: str
+    path: Path = ()
+    place: str = ""
+    array: bool = False
+
+
+Taints = frozenset[Taint]
+NONE: Taints = frozenset()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The columns of a node, with their taints, and which of them no two rows share.
+
+    `definitions` tell which columns follow from which: for rows that agree on the ones, the
+    others agree too. `constants` are the same in all rows, because a filter says so.
+    """
+
+    output: tuple[Attribute, ...] = ()
+    taints: Mapping[int, Taints] = field(default_factory=dict)
+    uniques: tuple[Ids, ...] = ()
+    definitions: Mapping[int, Expression] = field(default_factory=dict)
+    constants: Ids = frozenset()
+
+    @property
+    def ids(self) -> Ids:
+        return frozenset(item.id for item in self.output)
+
+    def taint(self, ids: Iterable[int]) -> Taints:
+        return frozenset(item for one in ids for item in self.taints.get(one, NONE))
+
+    def closure(self, ids: Iterable[int]) -> Ids:
+        """Everything that is fixed when these columns are."""
+        known = {*ids, *self.constants}
+        before = -1
+        while len(known) != before:
+            before = len(known)
+            for one in tuple(known):
+                if one in self.definitions:
+                    known |= identified(self.definitions[one])
+            for one, definition in self.definitions.items():
+                if not self.taints.get(one) and definition.references <= known:
+                    known.add(one)
+        return frozenset(known)
+
+    def is_one_row(self, fixed: Ids) -> bool:
+        """Whether no two rows agree on these columns, by the way the rows were made."""
+        return any(unique <= fixed for unique in self.uniques)
+
+
+def identified(expression: Expression) -> Ids:
+    """The columns that two rows share when they share the value of an expression.
+
+    A hash counts as its columns: the keys and row hashes of setpoint are made of one.
+    """
+    match expression.name:
+        case tree.ATTRIBUTE:
+            return frozenset((expression.id,))
+        case tree.ALIAS | tree.ORDER:
+            return identified(expression.children[0]) if expression.children else frozenset()
+        case tree.GROUP if len(expression.children) == 1:
+            return identified(expression.children[0])
+        case name if name in IDENTIFIES:
+            return expression.references
+        case "left" | "substring" | "substr" | "coalesce" | "upper" | "lower":
+            inner = expression.children[0] if expression.children else expression
+            hashed = inner is not expression and inner.name in IDENTIFIES
+            return inner.references if hashed else frozenset()
+        case _:
+            return frozenset()
+
+
+def all_identified(expressions: Iterable[Expression]) -> Ids:
+    return frozenset(one for item in expressions for one in identified(item))
+
+
+def constants(expression: Expression) -> Iterator[int]:
+    """The columns that a condition makes equal to a literal."""
+    children = expression.children
+    attributes = [item.id for item in children if item.name == tree.ATTRIBUTE]
+    others = [item for item in children if item.name != tree.ATTRIBUTE]
+    if expression.name == "equal_to":
+        plain = len(others) == 1 and not others[0].references
+        if len(attributes) == 1 and plain and others[0].plan is None:
+            yield attributes[0]
+    elif expression.name == tree.GROUP and _words(expression)[:1] == ["="]:
+        plain = all(not item.references and item.plan is None for item in others)
+        if len(attributes) == 1 and plain and children[0].name == tree.ATTRIBUTE:
+            yield attributes[0]
+    elif expression.name == "and" or _is_conjunction(expression):
+        for child in children:
+            yield from constants(child)
+
+
+def equalities(expression: Expression) -> Iterator[tuple[int, int]]:
+    """The pairs of columns that a condition makes equal."""
+    children = expression.children
+    attributes = [item.id for item in children if item.name == tree.ATTRIBUTE]
+    said = expression.name == tree.GROUP and _words(expression) in (["="], ["<=>"])
+    if len(attributes) == 2 and (said or expression.name in ("equal_to", "equal_null_safe")):
+        yield attributes[0], attributes[1]
+    elif expression.name == "and" or _is_conjunction(expression):
+        for child in children:
+            yield from equalities(child)
+
+
+def _words(expression: Expression) -> list[str]:
+    return [item.label.lower() for item in expression.children if item.name == tree.LITERAL]
+
+
+def _is_conjunction(expression: Expression) -> bool:
+    """Whether a group of words, as the text of a plan has them, is joined by AND alone."""
+    if expression.name != tree.GROUP:
+        return False
+    return len(expression.children) == 1 or set(_words(expression)) == {"and"}

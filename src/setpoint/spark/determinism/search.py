@@ -1,0 +1,565 @@
+"""The search: which output columns, and which choices of rows, depend on more than the inputs.
+
+The plan is walked once. On the way down goes which columns are needed, on the way up what taints
+them. So a column that is dropped again refuses nothing, and rows that tie on everything that is
+needed are no tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from setpoint.spark.determinism import tree
+from setpoint.spark.determinism.aggregates import Group, Over, aggregate_taints, window_taints
+from setpoint.spark.determinism.catalogue import (
+    EXPLODES,
+    KEEPS_ARRAY,
+    KIND_OF,
+    MOMENTS,
+    ORDERLESS,
+    TO_TIME,
+)
+from setpoint.spark.determinism.facts import (
+    NONE,
+    Facts,
+    Ids,
+    Taint,
+    Taints,
+    all_identified,
+    constants,
+    equalities,
+)
+from setpoint.spark.determinism.tree import Attribute, Expression, Node
+
+# How a Python function in a plan is judged: the taints of its code.
+Judge = Callable[[Expression], Sequence[Taint]]
+# Between a sort and its limit these change no order.
+_THROUGH = frozenset(
+    ("Project", "SubqueryAlias", "View", "Filter", "Offset", "LocalLimit", "GlobalLimit")
+) | {"ResolvedHint"}
+_LIMITS = frozenset(["GlobalLimit", "LocalLimit", "Offset", "Tail"])
+_LEFT_ONLY = ("leftsemi", "leftanti")
+_SAME_FOR_ALL_ROWS = ("clock", "session")
+
+
+class Search:
+    """One search of one plan. `rows` gathers what decides which rows are returned."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.rows: list[Taint] = []
+        self._outer: dict[int, Taints] = {}
+        self._defined: dict[int, Node] = {}
+        self._known: dict[int, tuple[Facts, list[Taint]]] = {}
+
+    def visit(self, node: Node, needed: Ids | None = None) -> Facts:
+        """The facts about a node of which these columns are needed; None for all."""
+        wanted = frozenset(a.id for a in output_of(node)) if needed is None else needed
+        match node.name:
+            case "Project":
+                return self._project(node, wanted)
+            case "Aggregate":
+                return self._aggregate(node, wanted)
+            case "Window" | "WindowGroupLimit":
+                return self._window(node, wanted)
+            case "Filter":
+                return self._filter(node, wanted)
+            case "Join":
+                return self._join(node, wanted)
+            case "LateralJoin":
+                return self._lateral(node, wanted)
+            case "Union" | "Intersect" | "Except":
+                return self._set_operation(node, wanted)
+            case "Deduplicate" | "DeduplicateWithinWatermark":
+                return self._deduplicate(node, wanted)
+            case "Distinct":
+                return self._distinct(node, wanted)
+            case "Generate":
+                return self._generate(node, wanted)
+            case "Expand":
+                return self._expand(node)
+            case "Sample":
+                facts = self.visit(node.children[0], wanted)
+                self.rows.append(Taint("sample", "sample", node.path))
+                return facts
+            case "WithCTE":
+                self._defined |= {item.number: item for item in node.children[:-1]}
+                return self.visit(node.children[-1], wanted)
+            case "SubqueryAlias" if node.word == tree.INPUT:
+                return _leaf(Node("Input", output=output_of(node.children[0])))
+            case "CTERelationDef":
+                return self.visit(node.children[0])
+            case "CTERelationRef":
+                return self._reference(node)
+            case "AttachDistributedSequence":
+                return self._numbered(node)
+            case name if name in _LIMITS:
+                return self._limit(node, wanted)
+            case _ if not node.children:
+                return _leaf(node)
+            case _ if any(item.name == tree.UDF for use in node.uses for item in use):
+                return self._mapped(node)
+            case _:
+                return self._pass_on(node, wanted)
+
+    def taints(self, expression: Expression, facts: Facts, group: Group | None = None) -> Taints:
+        """What taints the value of an expression over the rows of `facts`."""
+        name = expression.name
+        if name == tree.ATTRIBUTE:
+            return facts.taints.get(expression.id) or self._outer.get(expression.id, NONE)
+        if name == tree.SUBQUERY:
+            return self._subquery(expression, facts)
+        if name == tree.WINDOW:
+            return self._over(expression, facts, facts.ids)
+        below = [self.taints(child, facts, group) for child in expression.children]
+        found = frozenset(item for part in below for item in part)
+        if name in ORDERLESS and below:
+            healed = frozenset(item for item in below[0] if not item.array)
+            return healed if _is_orderless(expression) else _fixed(found)
+        if name not in KEEPS_ARRAY and name not in (tree.ALIAS, tree.GROUP):
+            found = _fixed(found)
+        return found | self._own(expression, facts, group)
+
+    def _own(self, expression: Expression, facts: Facts, group: Group | None) -> Taints:
+        name = expression.name
+        if name in KIND_OF:
+            return frozenset((Taint(KIND_OF[name], f"{name}()", expression.path),))
+        if name == tree.UDF:
+            return frozenset(self._judge(expression))
+        if expression.type == "nondeterministic":
+            return frozenset((Taint("udf", expression.text, expression.path),))
+        if name in TO_TIME and _is_moment(expression):
+            return frozenset((Taint("clock", expression.text, expression.path),))
+        return aggregate_taints(expression, facts, group) if group else NONE
+
+    def _subquery(self, expression: Expression, facts: Facts) -> Taints:
+        """A subquery's value is tainted by its column and by its choice of rows."""
+        assert expression.plan is not None
+        outer, rows = self._outer, self.rows
+        self._outer, self.rows = {**outer, **facts.taints}, []
+        try:
+            found = self.visit(
+                expression.plan, frozenset() if expression.label == "exists" else None
+            )
+            chosen = frozenset(self.rows)
+        finally:
+            self._outer, self.rows = outer, rows
+        values = [self.taints(child, facts) for child in expression.children]
+        if expression.label != "exists":
+            values.append(found.taint(found.ids))
+        return _fixed(frozenset(item for part in values for item in part)) | chosen
+
+    def _decides(self, expressions: Iterable[Expression], facts: Facts) -> None:
+        """These expressions decide which rows there are."""
+        for expression in expressions:
+            self.rows += sorted(self.taints(expression, facts), key=_order)
+
+    def _project(self, node: Node, needed: Ids) -> Facts:
+        kept = [item for item in node.defines if item.id in needed]
+        below = self.visit(node.children[0], _references(kept))
+        taints = {item.id: self.taints(item, below) for item in kept}
+        aliases = {item.id: item for item in kept if item.name == tree.ALIAS}
+        definitions = {**below.definitions, **aliases}
+        uniques = _renamed(below.uniques, node.defines)
+        return Facts(
+            output_of(node), {**below.taints, **taints}, uniques, definitions, below.constants
+        )
+
+    def _filter(self, node: Node, needed: Ids) -> Facts:
+        facts = self.visit(node.children[0], needed | _references(node.uses))
+        self._decides(node.uses, facts)
+        same = frozenset(one for use in node.uses for one in constants(use))
+        fewer = tuple(unique - same for unique in facts.uniques)
+        return replace(facts, constants=facts.constants | same, uniques=(*facts.uniques, *fewer))
+
+    def _aggregate(self, node: Node, needed: Ids) -> Facts:
+        kept = [item for item in node.defines if item.id in needed]
+        below = self.visit(node.children[0], _references([*kept, *node.uses]))
+        for key in node.uses:
+            passed = any(_is_same(item, key) for item in kept)
+            self._divides(self.taints(key, below), passed=passed)
+        group = Group(below.closure(all_identified(node.uses)), below)
+        taints = {item.id: self.taints(item, below, group) for item in kept}
+        unique = _grouped(node)
+        return Facts(
+            output_of(node),
+            {**below.taints, **taints},
+            () if unique is None else (unique,),
+            {**below.definitions, **{i.id: i for i in kept if i.name == tree.ALIAS}},
+            below.constants,
+        )
+
+    def _window(self, node: Node, needed: Ids) -> Facts:
+        own = frozenset(item.id for item in node.defines)
+        kept = [item for item in node.defines if item.id in needed]
+        live = needed - own
+        below = self.visit(node.children[0], live | _references(kept))
+        taints, uniques = dict(below.taints), list(below.uniques)
+        for item in kept:
+            over = next((part for part in item if part.name == tree.WINDOW), None)
+            if over is None:
+                taints[item.id] = self.taints(item, below)
+                continue
+            taints[item.id] = self._over(over, below, live)
+            if over.children[0].name == "row_number":
+                uniques.append(all_identified(over.children[1].children) | {item.id})
+        return replace(below, output=output_of(node), taints=taints, uniques=tuple(uniques))
+
+    def _over(self, window: Expression, facts: Facts, live: Ids) -> Taints:
+        function, partition, order, frame = window.children
+        over = Over(
+            facts,
+            fixed=facts.closure(all_identified(partition.children)),
+            ordered=facts.closure(all_identified((*partition.children, *order.children))),
+            has_order=bool(order.children),
+            frame=frame.label,
+            live=live,
+        )
+        parts = [self.taints(item, facts) for item in (partition, order)]
+        parts += [self.taints(item, facts) for item in function.children]
+        found = _fixed(frozenset(item for part in parts for item in part))
+        own = self._own(function, facts, None)
+        return found | own | window_taints(function, over)
+
+    def _join(self, node: Node, needed: Ids) -> Facts:
+        inside = needed | _references(node.uses)
+        left, right = (self.visit(child, inside) for child in node.children)
+        outer = {"leftouter": (1,), "rightouter": (0,), "fullouter": (0, 1)}.get(node.word, ())
+        # Rows without a partner have nulls: what followed from nothing no longer does.
+        known = [
+            {} if place in outer else side.definitions for place, side in enumerate((left, right))
+        ]
+        taints = {**left.taints, **right.taints}
+        same = (left.constants, right.constants)
+        fixed = frozenset(one for i, side in enumerate(same) if i not in outer for one in side)
+        output = left.output + right.output
+        both = Facts(output, taints, (), {**known[0], **known[1]}, fixed)
+        self._decides(node.uses, both)
+        if node.word in _LEFT_ONLY or node.word.startswith("existence"):
+            extra = tuple(a for a in node.output if a.id not in left.ids)
+            return replace(left, output=left.output + extra)
+        return replace(both, uniques=_joined(node, left, right))
+
+    def _lateral(self, node: Node, needed: Ids) -> Facts:
+        left = self.visit(node.children[0], needed | _references(node.uses))
+        query = next(item for item in node.uses if item.plan is not None)
+        assert query.plan is not None
+        outer = self._outer
+        self._outer = {**outer, **left.taints}
+        right = self.visit(query.plan)
+        self._outer = outer
+        self._decides([item for item in node.uses if item is not query], left)
+        return Facts(left.output + right.output, {**left.taints, **right.taints})
+
+    def _set_operation(self, node: Node, needed: Ids) -> Facts:
+        output = output_of(node)
+        places = [place for place, item in enumerate(output) if item.id in needed]
+        sides = []
+        for child in node.children:
+            columns = output_of(child)
+            wanted = {columns[place].id for place in places if place < len(columns)}
+            sides.append(self.visit(child, frozenset(wanted) if node.name == "Union" else None))
+        if node.name != "Union":
+            for place, side in enumerate(sides):
+                self._compared(side, needed if place == 0 else frozenset())
+            unique = () if node.word == "all" else (sides[0].ids,)
+            return replace(sides[0], uniques=unique)
+        beside = zip_longest(*(side.output for side in sides))
+        taints = {
+            item.id: frozenset(
+                taint
+                for side, one in zip(sides, column, strict=True)
+                if one is not None
+                for taint in side.taints.get(one.id, NONE)
+            )
+            for item, column in zip(output, beside, strict=False)
+        }
+        return Facts(output, taints)
+
+    def _deduplicate(self, node: Node, needed: Ids) -> Facts:
+        keys = _references(node.uses)
+        facts = self.visit(node.children[0], needed | keys)
+        for key in node.uses:
+            self._divides(self.taints(key, facts), passed=key.id in needed)
+        fixed = facts.closure(keys)
+        if not (needed <= fixed or facts.is_one_row(fixed)):
+            names = ", ".join(item.text for item in node.uses)
+            self.rows.append(Taint("pick", f"dropDuplicates({names})", node.path))
+        return replace(facts, uniques=(*facts.uniques, keys))
+
+    def _distinct(self, node: Node, needed: Ids) -> Facts:
+        facts = self.visit(node.children[0])
+        self._compared(facts, needed)
+        return replace(facts, uniques=(*facts.uniques, facts.ids))
+
+    def _compared(self, facts: Facts, passed: Ids) -> None:
+        """Rows are compared as wholes: what differs in them decides how many there are."""
+        for one in sorted(facts.ids):
+            taints = facts.taints.get(one, NONE)
+            stays = frozenset(item for item in taints if item.kind != "float_key")
+            self._divides(stays, passed=one in passed)
+
+    def _divides(self, taints: Taints, *, passed: bool) -> None:
+        """A key divides rows into groups.
+
+        The clock is the same for all rows. If the key is passed on, it shows there.
+        """
+        for taint in sorted(taints, key=_order):
+            if not (passed and taint.kind in _SAME_FOR_ALL_ROWS):
+                self.rows.append(taint)
+
+    def _limit(self, node: Node, needed: Ids) -> Facts:
+        sort = _sort_below(node)
+        order = sort.order if sort is not None else ()
+        below = node.children[0]
+        while below.name in _LIMITS:
+            below = below.children[0]
+        facts = self.visit(below, needed | (_references(order) & frozenset(_ids(below))))
+        if node.number == 0 and node.name != "Offset":
+            return facts
+        if sort is not None:
+            hidden = Search(self._judge)
+            hidden._outer, hidden._defined = self._outer, self._defined
+            base = hidden.visit(sort.children[0])
+            before = len(self.rows)
+            self._decides(order, base)
+            fixed = base.closure(all_identified(order))
+            # An order that changes by itself is told as that.
+            total = len(self.rows) > before or base.is_one_row(fixed)
+            total = total or _traced(needed, node, sort) <= fixed
+        else:
+            fixed = facts.closure(())
+            total = needed <= fixed or facts.is_one_row(fixed)
+        if not total:
+            word = "offset" if node.name == "Offset" else "limit"
+            said = f"{word} {node.number}" if node.number >= 0 else word
+            by = f"orderBy({', '.join(i.text for i in order)})" if order else "no order"
+            self.rows.append(Taint("pick", f"{said} after {by}", node.path))
+        return facts
+
+    def _generate(self, node: Node, needed: Ids) -> Facts:
+        facts = self.visit(node.children[0], needed | _references(node.uses))
+        found = NONE
+        for item in node.uses:
+            found |= self.taints(item, facts)
+            if item.name in EXPLODES:
+                inner = self.taints(item.children[0], facts)
+                found = frozenset(t for t in inner if not t.array)
+        own = {item.id: found for item in node.output}
+        self.rows += sorted((item for item in found if not item.array), key=_order)
+        output = facts.output + node.output
+        taints = {**facts.taints, **own}
+        return replace(facts, output=output, taints=taints, uniques=())
+
+    def _expand(self, node: Node) -> Facts:
+        facts = self.visit(node.children[0])
+        taints = {}
+        for place, item in enumerate(node.output):
+            parts = [self.taints(row[place], facts) for row in node.lists if place < len(row)]
+            taints[item.id] = frozenset(taint for part in parts for taint in part)
+        return Facts(node.output, taints)
+
+    def _reference(self, node: Node) -> Facts:
+        """A CTE where it is used: its columns under new ids, and its choice of rows."""
+        if node.number not in self._known:
+            self._known[node.number] = (Facts(), [])  # a recursive one meets itself
+            definition = self._defined.get(node.number)
+            if definition is not None:
+                outside, self.rows = self.rows, []
+                facts = self.visit(definition)
+                self._known[node.number] = (facts, self.rows)
+                self.rows = outside
+        facts, rows = self._known[node.number]
+        self.rows += rows
+        renamed = {old.id: new.id for old, new in zip(facts.output, node.output, strict=False)}
+        taints = {new: facts.taints.get(old, NONE) for old, new in renamed.items()}
+        uniques = tuple(
+            frozenset(renamed[one] for one in unique)
+            for unique in facts.uniques
+            if unique <= renamed.keys()
+        )
+        return Facts(node.output, taints, uniques)
+
+    def _mapped(self, node: Node) -> Facts:
+        """Rows that go through a Python function as a whole."""
+        facts = self.visit(node.children[0])
+        for child in node.children[1:]:
+            other = self.visit(child)
+            facts = Facts(facts.output + other.output, {**facts.taints, **other.taints})
+        self._decides(node.uses, facts)
+        self.rows += sorted(facts.taint(facts.ids), key=_order)
+        return Facts(node.output or facts.output)
+
+    def _numbered(self, node: Node) -> Facts:
+        facts = self.visit(node.children[0])
+        taint = Taint("generated_id", "distributed_sequence_id()", node.path)
+        own = {item.id: frozenset((taint,)) for item in node.output if item.id not in facts.ids}
+        return replace(facts, output=node.output, taints={**facts.taints, **own})
+
+    def _pass_on(self, node: Node, needed: Ids) -> Facts:
+        inside = needed | _references((*node.uses, *node.order))
+        parts = [self.visit(child, inside) for child in node.children]
+        facts = parts[0]
+        for part in parts[1:]:
+            facts = Facts(facts.output + part.output, {**facts.taints, **part.taints})
+        extra = tuple(item for item in node.output if item.id not in facts.ids)
+        return replace(facts, output=facts.output + extra) if extra else facts
+
+
+def output_of(node: Node) -> tuple[Attribute, ...]:
+    """The columns of a node, in their order."""
+    match node.name:
+        case "Project" | "Aggregate":
+            return tuple(Attribute(i.id, i.label, i.type) for i in node.defines)
+        case "Window":
+            own = tuple(Attribute(i.id, i.label, i.type) for i in node.defines)
+            return output_of(node.children[0]) + own
+        case "Join" if node.word in _LEFT_ONLY or node.word.startswith("existence"):
+            return output_of(node.children[0]) + node.output
+        case "Join":
+            return tuple(item for child in node.children for item in output_of(child))
+        case "LateralJoin":
+            plans = [item.plan for item in node.uses if item.plan is not None]
+            return output_of(node.children[0]) + output_of(plans[0])
+        case "Generate":
+            return output_of(node.children[0]) + node.output
+        case "WithCTE":
+            return output_of(node.children[-1])
+        case _ if node.output or not node.children:
+            return node.output
+        case _:
+            return output_of(node.children[0])
+
+
+def _leaf(node: Node) -> Facts:
+    """A relation; where its rows lie is told by a hidden column."""
+    hidden = {
+        item.id: frozenset((Taint("placement", "_metadata", node.path),))
+        for item in node.output
+        if item.name == "_metadata"
+    }
+    unique: tuple[Ids, ...] = ()
+    if node.name == "OneRowRelation":
+        unique = (frozenset(),)
+    elif node.name == "Range":
+        unique = (frozenset(item.id for item in node.output),)
+    return Facts(node.output, hidden, unique)
+
+
+def _ids(node: Node) -> Iterable[int]:
+    return (item.id for item in output_of(node))
+
+
+def _references(expressions: Iterable[Expression]) -> Ids:
+    found: set[int] = set()
+    for expression in expressions:
+        for item in expression:
+            if item.name == tree.ATTRIBUTE:
+                found.add(item.id)
+            elif item.plan is not None:
+                found |= _plan_references(item.plan)
+    return frozenset(found)
+
+
+def _plan_references(node: Node) -> Ids:
+    """The attributes that a subquery reads, those of the query around it among them."""
+    found = _references((*node.defines, *node.uses, *node.order))
+    for child in node.children:
+        found |= _plan_references(child)
+    return found
+
+
+def _fixed(taints: Taints) -> Taints:
+    """Taints after a function for which the order of an array counts."""
+    return frozenset(replace(item, array=False) for item in taints)
+
+
+def _is_moment(expression: Expression) -> bool:
+    first = expression.children[0] if expression.children else expression
+    if first.name == tree.GROUP and first.children:
+        first = first.children[0]
+    return first.name == tree.LITERAL and first.label.strip().lower() in MOMENTS
+
+
+def _is_orderless(expression: Expression) -> bool:
+    """Whether array_sort has Spark's own comparison; one of the user's may have ties."""
+    if expression.name != "array_sort" or len(expression.children) < 2:
+        return True
+    names = {item.name for item in expression.children[1]}
+    words = {item.label for item in expression.children[1] if item.name == tree.LITERAL}
+    return names <= _COMPARISON and words <= _COMPARISON_WORDS
+
+
+_COMPARISON = frozenset(
+    ("lambda_function", "lambdafunction", "if", "and", "is_null", "isnull", "less_than")
+) | {"greater_than", "named_lambda_variable", tree.LITERAL, tree.GROUP}
+_COMPARISON_WORDS = frozenset(
+    ("0", "1", "-1", "if", "else", "AND", "<", ">", "-", "lambda", "left", "right", "false", "true")
+) | {"lambda left", "lambda right"}
+
+
+def _grouped(node: Node) -> Ids | None:
+    """The columns in which no two groups agree; None if one of the keys is not among them."""
+    unique = set()
+    for key in node.uses:
+        found = next((i.id for i in node.defines if _is_same(i, key)), None)
+        if found is None:
+            return None
+        unique.add(found)
+    return frozenset(unique)
+
+
+def _is_same(item: Expression, key: Expression) -> bool:
+    inner = item.children[0] if item.name == tree.ALIAS and item.children else item
+    if key.name == tree.ALIAS and key.children:
+        key = key.children[0]
+    if key.name == tree.ATTRIBUTE:
+        return inner.name == tree.ATTRIBUTE and inner.id == key.id
+    return inner.references == key.references and inner.text == key.text
+
+
+def _renamed(uniques: Iterable[Ids], items: Sequence[Expression]) -> tuple[Ids, ...]:
+    """Unique columns under the names that a projection gives them."""
+    names: dict[int, int] = {}
+    for item in items:
+        source = item.children[0] if item.name == tree.ALIAS and item.children else item
+        if source.name == tree.ATTRIBUTE:
+            names.setdefault(source.id, item.id)
+    return tuple(
+        frozenset(names[one] for one in unique) for unique in uniques if unique <= names.keys()
+    )
+
+
+def _joined(node: Node, left: Facts, right: Facts) -> tuple[Ids, ...]:
+    pairs = [pair for use in node.uses for pair in equalities(use)]
+    matched = frozenset(one for pair in pairs for one in pair)
+    uniques = [one | other for one in left.uniques for other in right.uniques]
+    # A partner of at most one row multiplies nothing.
+    if node.word in ("inner", "leftouter") and right.is_one_row(right.closure(matched)):
+        uniques += left.uniques
+    if node.word in ("inner", "rightouter") and left.is_one_row(left.closure(matched)):
+        uniques += right.uniques
+    return tuple(uniques)
+
+
+def _sort_below(node: Node) -> Node | None:
+    below = node.children[0]
+    while below.name in _THROUGH:
+        below = below.children[0]
+    return below if below.name == "Sort" else None
+
+
+def _traced(needed: Ids, node: Node, sort: Node) -> Ids:
+    """The columns of the sorted rows that the needed ones are made of."""
+    below = node.children[0]
+    while below is not sort:
+        if below.name == "Project":
+            needed = _references([item for item in below.defines if item.id in needed])
+        below = below.children[0]
+    return needed
+
+
+def _order(taint: Taint) -> tuple[str, str]:
+    return taint.kind, taint.expression

@@ -1,0 +1,874 @@
+"""Small plans with what the determinism check must say about each, and nothing else.
+
+A case is written once, for whichever kind of session the table `t` belongs to.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import setpoint
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The inputs of the corpus in one session, with the functions that belong to it.
+
+    `orders` has order_id int, customer string, amount double, cents bigint, price decimal, placed
+    timestamp, d date; `customers` has customer and name; `files` is a Parquet folder.
+    """
+
+    spark: Any
+    orders: Any
+    customers: Any
+    files: Any
+    F: Any
+    W: Any
+    classic: bool
+
+    def sql(self, text: str) -> Any:
+        return self.spark.sql(text)
+
+
+Build = Callable[[Tables], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    build: Build
+    expected: frozenset[str]
+    keys: tuple[str, ...] = ()
+
+
+CASES: list[Case] = []
+ALL = ("order_id", "customer", "amount", "cents", "price", "placed", "d")
+
+
+def case(*expected: str, keys: tuple[str, ...] = ()) -> Callable[[Build], Build]:
+    def add(build: Build) -> Build:
+        CASES.append(Case(build.__name__, build, frozenset(expected), keys))
+        return build
+
+    return add
+
+
+def sql(name: str, text: str, *expected: str, keys: tuple[str, ...] = ()) -> None:
+    CASES.append(Case(f"sql_{name}", lambda t: t.sql(text), frozenset(expected), keys))
+
+
+def stamped(value):
+    return value + int(time.time())
+
+
+def doubled(value):
+    return value * 2
+
+
+# --- the clock
+
+
+@case("clock:loaded_at")
+def clock_column(t):
+    return t.orders.withColumn("loaded_at", t.F.current_timestamp())
+
+
+@case("clock:age")
+def clock_inside_an_expression(t):
+    return t.orders.select("order_id", t.F.datediff(t.F.current_date(), "d").alias("age"))
+
+
+@case("clock:(rows)")
+def clock_in_a_filter(t):
+    return t.orders.where(t.F.col("d") >= t.F.date_sub(t.F.current_date(), 1))
+
+
+@case("clock:renamed")
+def clock_through_projections(t):
+    made = t.orders.withColumn("a", t.F.now()).withColumn("b", t.F.date_format("a", "yyyy"))
+    return made.select("order_id", t.F.upper("b").alias("renamed"))
+
+
+@case("clock:newest")
+def clock_through_an_aggregate(t):
+    made = t.orders.withColumn("seen", t.F.current_timestamp())
+    return made.groupBy("customer").agg(t.F.max("seen").alias("newest"))
+
+
+@case("clock:seen")
+def clock_through_a_join(t):
+    right = t.customers.withColumn("seen", t.F.localtimestamp())
+    return t.orders.join(right, "customer").select("order_id", "seen")
+
+
+@case("clock:at")
+def clock_in_one_side_of_a_union(t):
+    one = t.orders.select("order_id", t.F.col("placed").alias("at"))
+    return one.union(t.orders.select("order_id", t.F.current_timestamp().alias("at")))
+
+
+@case("clock:u")
+def unix_timestamp_without_an_argument(t):
+    return t.orders.select("order_id", t.F.unix_timestamp().alias("u"))
+
+
+@case("clock:a", "clock:b", "clock:c")
+def clock_three_times(t):
+    return t.orders.selectExpr("now() a", "curdate() b", "current_time() c")
+
+
+@case()
+def clock_that_is_dropped(t):
+    made = t.orders.withColumn("tmp", t.F.current_timestamp())
+    return made.withColumn("tmp2", t.F.year("tmp")).drop("tmp", "tmp2")
+
+
+@case()
+def clock_in_a_string(t):
+    return t.orders.withColumn("note", t.F.lit("current_timestamp() and rand()"))
+
+
+@case()
+def column_called_like_a_function(t):
+    named = t.orders.withColumn("rand", t.F.lit(1)).withColumn("uuid", t.F.lit("uuid()"))
+    return named.withColumn("now()", t.F.lit(2))
+
+
+@case()
+def literals_of_a_window(t):
+    start = dt.datetime(2026, 4, 25, tzinfo=dt.timezone.utc)
+    return t.orders.withColumn("start", t.F.lit(start)).where(t.F.col("placed") >= t.F.lit(start))
+
+
+@case()
+def string_with_lines_and_brackets(t):
+    text = "a (b\n+- Project [rand() AS x#1], ] now()"
+    return t.orders.select("order_id", t.F.lit(text).alias("note"))
+
+
+sql("clock", "select order_id, current_timestamp at_, d from orders", "clock:at_")
+sql("clock_filter", "select order_id from orders where d = current_date", "clock:(rows)")
+sql("clock_cast", "select order_id, cast('now' as timestamp) x from orders", "clock:x")
+sql("clock_to_date", "select order_id, to_date('yesterday') x from orders", "clock:x")
+sql("clock_string", "select order_id, 'now()' a, \"rand()\" b from orders")
+sql("unix_timestamp_of_a_column", "select order_id, unix_timestamp(placed) u from orders")
+sql("clock_dropped", "select order_id from (select order_id, now() n from orders)")
+sql(
+    "clock_in_a_cte",
+    "with a as (select order_id, now() n from orders) select order_id, n as seen from a",
+    "clock:seen",
+)
+sql(
+    "clock_dropped_in_a_cte",
+    "with a as (select order_id, now() n from orders) select order_id from a",
+)
+sql(
+    "clock_in_having",
+    "select customer from orders group by customer having max(placed) < now()",
+    "clock:(rows)",
+)
+sql(
+    "clock_in_a_join",
+    "select o.order_id from orders o join customers c on o.customer = "
+    "c.customer and o.placed < now()",
+    "clock:(rows)",
+)
+sql(
+    "clock_in_a_scalar_subquery",
+    "select order_id, (select max(now()) from customers) m from orders",
+    "clock:m",
+)
+
+# --- randomness, generated ids, placement, session
+
+
+@case("random:r")
+def rand_column(t):
+    return t.orders.withColumn("r", t.F.rand())
+
+
+@case("random:r")
+def rand_with_a_seed(t):
+    return t.orders.withColumn("r", t.F.rand(7) + 1)
+
+
+@case("random:a", "random:b", "random:c")
+def other_randoms(t):
+    return t.orders.select(
+        t.F.randn().alias("a"),
+        t.F.expr("uuid()").alias("b"),
+        t.F.shuffle(t.F.array("d")).alias("c"),
+    )
+
+
+@case("random:(rows)")
+def random_filter(t):
+    return t.orders.where(t.F.rand() < 0.1)
+
+
+@case("random:(rows)")
+def random_group(t):
+    return t.orders.groupBy((t.F.rand() * 10).cast("int").alias("g")).count().select("count")
+
+
+@case("sample:(rows)")
+def sampled(t):
+    return t.orders.sample(0.1)
+
+
+@case("sample:(rows)")
+def sampled_with_a_seed(t):
+    return t.orders.sample(fraction=0.1, seed=3)
+
+
+@case("random:(rows)")
+def random_order_before_a_limit(t):
+    return t.orders.select("order_id").orderBy(t.F.rand()).limit(5)
+
+
+@case()
+def random_order_alone(t):
+    return t.orders.orderBy(t.F.rand())
+
+
+@case()
+def random_that_is_dropped(t):
+    return t.orders.withColumn("r", t.F.rand()).drop("r")
+
+
+@case()
+def hash_instead_of_random(t):
+    return t.orders.where(t.F.abs(t.F.xxhash64("order_id")) % 10 == 0)
+
+
+@case("generated_id:id")
+def generated_id(t):
+    return t.orders.withColumn("id", t.F.monotonically_increasing_id())
+
+
+@case()
+def generated_key(t):
+    key = t.F.expr(setpoint.surrogate_key_sql(t.orders, "order_id"))
+    return t.orders.withColumn("id", key)
+
+
+@case("placement:p")
+def partition_id(t):
+    return t.orders.withColumn("p", t.F.spark_partition_id())
+
+
+@case("placement:f")
+def input_file(t):
+    return t.files.select("a", t.F.input_file_name().alias("f"))
+
+
+@case("placement:file_path", "placement:m")
+def file_metadata(t):
+    return t.files.select("a", "_metadata.file_path", t.F.col("_metadata.file_size").alias("m"))
+
+
+@case()
+def files_alone(t):
+    return t.files
+
+
+@case("session:who", "session:zone", "session:db")
+def session_functions(t):
+    return t.orders.selectExpr(
+        "current_user() who", "current_timezone() zone", "current_database() db"
+    )
+
+
+sql("uuid", "select uuid() as id, order_id from orders", "random:id")
+sql(
+    "random",
+    "select order_id, random() as r, uniform(1, 9) u, randstr(4) s from orders",
+    "random:r",
+    "random:u",
+    "random:s",
+)
+sql("sample", "select order_id from orders tablesample (10 percent)", "sample:(rows)")
+sql("tablesample_rows", "select order_id from orders tablesample (3 rows)", "pick:(rows)")
+sql("user", "select order_id, user() u, version() v from orders", "session:u", "session:v")
+sql(
+    "random_in_exists",
+    "select order_id from orders o where exists (select 1 from customers c "
+    "where c.customer = o.customer and rand() > 0.5)",
+    "random:(rows)",
+)
+sql(
+    "random_in_in",
+    "select order_id from orders where customer in (select customer from "
+    "customers where rand() > 0.5)",
+    "random:(rows)",
+)
+sql(
+    "random_in_case",
+    "select order_id, case when cents > 5 then rand() else 0 end x from orders",
+    "random:x",
+)
+
+# --- order of rows in aggregates
+
+
+@case("unordered:any")
+def first_of_a_group(t):
+    return t.orders.groupBy("customer").agg(t.F.first("placed").alias("any"))
+
+
+@case("unordered:a", "unordered:b")
+def last_and_any(t):
+    return t.orders.groupBy("customer").agg(t.F.last("d").alias("a"), t.F.any_value("d").alias("b"))
+
+
+@case("unordered:first(placed)")
+def first_after_a_sort(t):
+    return t.orders.orderBy("placed").groupBy("customer").agg(t.F.first("placed"))
+
+
+@case()
+def first_of_a_key(t):
+    return t.orders.groupBy("customer").agg(
+        t.F.first("customer").alias("c"), t.F.first(t.F.lit(1)).alias("one")
+    )
+
+
+@case()
+def first_of_what_follows_from_the_key(t):
+    made = t.orders.withColumn("big", t.F.upper("customer"))
+    return made.groupBy("customer").agg(t.F.first("big").alias("big"))
+
+
+@case()
+def first_of_a_single_row(t):
+    once = t.orders.groupBy("customer", "d").agg(t.F.max("cents").alias("cents"))
+    return once.groupBy("customer", "d").agg(t.F.first("cents").alias("cents"))
+
+
+@case()
+def first_grouped_by_all(t):
+    return t.orders.groupBy(*ALL).agg(t.F.first("cents").alias("c2"))
+
+
+@case("unordered:ids")
+def collected(t):
+    return t.orders.groupBy("customer").agg(t.F.collect_list("order_id").alias("ids"))
+
+
+@case("unordered:ids")
+def collected_set(t):
+    return t.orders.groupBy("customer").agg(t.F.collect_set("order_id").alias("ids"))
+
+
+@case("unordered:text")
+def collected_into_a_text(t):
+    ids = t.F.collect_list(t.F.col("order_id").cast("string"))
+    return t.orders.groupBy("customer").agg(t.F.concat_ws(",", ids).alias("text"))
+
+
+@case()
+def collected_and_sorted(t):
+    return t.orders.groupBy("customer").agg(
+        t.F.sort_array(t.F.collect_list("order_id")).alias("a"),
+        t.F.array_sort(t.F.collect_set("order_id")).alias("b"),
+        t.F.size(t.F.collect_set("order_id")).alias("c"),
+    )
+
+
+@case()
+def collected_and_sorted_later(t):
+    made = t.orders.groupBy("customer").agg(t.F.collect_list("order_id").alias("ids"))
+    return made.withColumn("ids", t.F.sort_array("ids"))
+
+
+@case("unordered:ids")
+def collected_and_sorted_by_a_comparison(t):
+    made = t.orders.groupBy("customer").agg(t.F.collect_list("order_id").alias("ids"))
+    return made.select(t.F.expr("array_sort(ids, (l, r) -> l % 10 - r % 10) as ids"))
+
+
+@case()
+def collected_and_exploded(t):
+    made = t.orders.groupBy("customer").agg(t.F.collect_list("order_id").alias("ids"))
+    return made.select("customer", t.F.explode("ids").alias("order_id"))
+
+
+@case("ties:top")
+def max_by_with_ties(t):
+    return t.orders.groupBy("customer").agg(t.F.max_by("order_id", "placed").alias("top"))
+
+
+@case()
+def max_by_of_a_struct(t):
+    made = t.F.max_by("order_id", t.F.struct("placed", "order_id"))
+    return t.orders.groupBy("customer").agg(made.alias("top"))
+
+
+@case()
+def sums_and_counts(t):
+    return t.orders.groupBy("customer").agg(
+        t.F.sum("cents").alias("a"),
+        t.F.count("*").alias("b"),
+        t.F.max("placed").alias("c"),
+        t.F.avg("price").alias("e"),
+        t.F.countDistinct("order_id").alias("f"),
+        t.F.approx_count_distinct("order_id").alias("g"),
+        t.F.sum("amount").alias("h"),
+    )
+
+
+@case("approximate:median", "ties:most")
+def approximations(t):
+    return t.orders.groupBy("customer").agg(
+        t.F.percentile_approx("cents", 0.5).alias("median"), t.F.mode("cents").alias("most")
+    )
+
+
+sql("first", "select customer, first(d) f from orders group by customer", "unordered:f")
+sql("array_agg", "select customer, array_agg(d) f from orders group by customer", "unordered:f")
+sql("listagg", "select listagg(customer, ',') f from orders", "unordered:f")
+sql(
+    "listagg_ordered",
+    "select listagg(customer, ',') within group (order by customer) f from orders",
+)
+sql("mode_ordered", "select mode() within group (order by cents) f from orders")
+sql("percentile", "select percentile(cents, 0.5) f, median(cents) g from orders")
+sql(
+    "collect_sorted", "select customer, array_sort(collect_list(d)) f from orders group by customer"
+)
+sql("count_filter", "select count(*) filter (where cents > 3) n from orders")
+sql(
+    "pivot",
+    "select * from (select customer, d, cents from orders) pivot (sum(cents) for d in "
+    "(date'2026-04-25' a, date'2026-04-26' b))",
+)
+
+# --- windows
+
+
+@case("ties:n")
+def row_number_with_ties(t):
+    over = t.W.partitionBy("customer").orderBy("placed")
+    return t.orders.withColumn("n", t.F.row_number().over(over))
+
+
+@case("ties:(rows)")
+def latest_with_ties(t):
+    over = t.W.partitionBy("customer").orderBy(t.F.desc("placed"))
+    ranked = t.orders.withColumn("n", t.F.row_number().over(over))
+    return ranked.where("n = 1").drop("n")
+
+
+@case()
+def latest_by_all_columns(t):
+    over = t.W.partitionBy("customer").orderBy(t.F.desc("placed"), *ALL)
+    return t.orders.withColumn("n", t.F.row_number().over(over)).where("n = 1").drop("n")
+
+
+@case()
+def latest_by_a_row_hash(t):
+    hashed = t.orders.withColumn("h", t.F.expr(setpoint.row_hash_sql(t.orders)))
+    over = t.W.partitionBy("customer").orderBy(t.F.desc("placed"), "h")
+    return hashed.withColumn("n", t.F.row_number().over(over)).where("n = 1").drop("n", "h")
+
+
+@case()
+def latest_of_what_is_ordered(t):
+    over = t.W.partitionBy("customer").orderBy(t.F.desc("placed"))
+    ranked = t.orders.withColumn("n", t.F.row_number().over(over))
+    return ranked.where("n = 1").select("customer", "placed")
+
+
+@case()
+def row_number_of_groups(t):
+    made = t.orders.groupBy("customer", "d").agg(t.F.sum("cents").alias("total"))
+    over = t.W.partitionBy("customer").orderBy(t.F.desc("total"), "d")
+    return made.withColumn("n", t.F.row_number().over(over))
+
+
+@case("ties:n")
+def row_number_of_groups_with_ties(t):
+    made = t.orders.groupBy("customer", "d").agg(t.F.sum("cents").alias("total"))
+    over = t.W.partitionBy("customer").orderBy(t.F.desc("total"))
+    return made.withColumn("n", t.F.row_number().over(over))
+
+
+@case()
+def ranks(t):
+    over = t.W.partitionBy("customer").orderBy("placed")
+    return t.orders.select(
+        "order_id",
+        t.F.rank().over(over).alias("a"),
+        t.F.dense_rank().over(over).alias("b"),
+        t.F.sum("cents").over(over).alias("c"),
+    )
+
+
+@case("ties:a", "ties:b", "ties:c", "ties:e")
+def neighbours_with_ties(t):
+    over = t.W.partitionBy("customer").orderBy("placed")
+    return t.orders.select(
+        "order_id",
+        t.F.lag("cents").over(over).alias("a"),
+        t.F.lead("cents").over(over).alias("b"),
+        t.F.first("cents").over(over).alias("c"),
+        t.F.ntile(4).over(over).alias("e"),
+    )
+
+
+@case("ties:running")
+def running_sum_by_rows(t):
+    over = (
+        t.W.partitionBy("customer")
+        .orderBy("placed")
+        .rowsBetween(t.W.unboundedPreceding, t.W.currentRow)
+    )
+    return t.orders.withColumn("running", t.F.sum("cents").over(over))
+
+
+@case()
+def sum_of_a_partition(t):
+    over = t.W.partitionBy("customer")
+    return t.orders.withColumn("all", t.F.sum("cents").over(over))
+
+
+@case("unordered:f")
+def first_of_a_partition(t):
+    return t.orders.withColumn("f", t.F.first("cents").over(t.W.partitionBy("customer")))
+
+
+@case()
+def deduped(t):
+    return setpoint.dedupe(t.orders, "customer", "placed")
+
+
+@case()
+def deduped_by_many(t):
+    return setpoint.dedupe(t.orders, ["customer", "d"], ["placed", "cents"])
+
+
+sql(
+    "row_number",
+    "select *, row_number() over (partition by customer order by placed) n from orders",
+    "ties:n",
+)
+sql(
+    "qualify",
+    "select order_id, customer from (select *, row_number() over (partition by customer "
+    "order by placed desc) n from orders) where n = 1",
+    "ties:(rows)",
+)
+sql(
+    "row_number_distinct",
+    "select customer, row_number() over (order by customer) n from "
+    "(select distinct customer from orders)",
+)
+sql(
+    "last_value",
+    "select order_id, last_value(cents) over (partition by customer order by d) x from orders",
+    "ties:x",
+)
+sql(
+    "first_value_ordered",
+    "select order_id, first_value(d) over (partition by customer order by d) x from orders",
+)
+
+# --- picks
+
+
+@case("pick:(rows)")
+def limited(t):
+    return t.orders.limit(10)
+
+
+@case("pick:(rows)")
+def limited_after_a_partial_order(t):
+    return t.orders.orderBy("placed").limit(10)
+
+
+@case()
+def limited_after_a_total_order(t):
+    return t.orders.orderBy(t.F.desc("placed"), *ALL).limit(10)
+
+
+@case()
+def limited_to_what_is_ordered(t):
+    return t.orders.orderBy("placed").limit(10).select("placed")
+
+
+@case()
+def limited_groups(t):
+    made = t.orders.groupBy("customer").agg(t.F.sum("cents").alias("total"))
+    return made.orderBy(t.F.desc("total"), "customer").limit(3)
+
+
+@case("pick:(rows)")
+def limited_groups_with_ties(t):
+    made = t.orders.groupBy("customer").agg(t.F.sum("cents").alias("total"))
+    return made.orderBy(t.F.desc("total")).limit(3)
+
+
+@case()
+def limited_range(t):
+    return t.spark.range(100).orderBy("id").limit(5)
+
+
+@case("pick:(rows)")
+def limited_range_without_order(t):
+    return t.spark.range(100).limit(5)
+
+
+@case()
+def limited_total(t):
+    return t.orders.agg(t.F.sum("cents").alias("total")).limit(1)
+
+
+@case("pick:(rows)")
+def skipped(t):
+    return t.orders.orderBy("d").offset(5)
+
+
+@case("pick:(rows)")
+def duplicates_dropped_by_key(t):
+    return t.orders.dropDuplicates(["customer"])
+
+
+@case()
+def duplicates_dropped(t):
+    return t.orders.dropDuplicates()
+
+
+@case()
+def duplicates_dropped_to_the_key(t):
+    return t.orders.dropDuplicates(["customer"]).select("customer")
+
+
+@case()
+def distinct(t):
+    return t.orders.select("customer", "d").distinct()
+
+
+@case("clock:at")
+def distinct_with_a_clock(t):
+    return t.orders.select("customer", t.F.current_date().alias("at")).distinct()
+
+
+@case()
+def count_of_a_limit(t):
+    return t.orders.limit(10).agg(t.F.count("*").alias("n"))
+
+
+sql("limit", "select * from orders order by placed limit 3", "pick:(rows)")
+sql(
+    "limit_total",
+    "select customer, sum(cents) s from orders group by customer order by s desc, customer limit 3",
+)
+sql(
+    "limit_in_a_subquery",
+    "select order_id, (select name from customers limit 1) n from orders",
+    "pick:n",
+)
+sql(
+    "limit_in_exists",
+    "select order_id from orders o where exists (select * from customers c "
+    "where c.customer = o.customer limit 1)",
+)
+sql("limit_of_a_distinct", "select distinct customer from orders order by customer limit 2")
+sql("union_distinct", "select customer from orders union select customer from customers")
+sql("except", "select customer from orders except select customer from customers")
+sql(
+    "limit_in_a_cte",
+    "with a as (select * from orders limit 5) select sum(cents) s from a",
+    "pick:(rows)",
+)
+
+# --- floating point sums as keys
+
+
+@case("float_key:total", keys=("total",))
+def float_sum_as_a_key(t):
+    return t.orders.groupBy("customer").agg(t.F.sum("amount").alias("total"))
+
+
+@case("float_key:k", keys=("k",))
+def float_average_inside_a_key(t):
+    made = t.orders.groupBy("customer").agg(t.F.avg("amount").alias("mean"))
+    return made.withColumn("k", t.F.concat_ws("-", "customer", t.F.col("mean").cast("string")))
+
+
+@case(keys=("customer",))
+def float_sum_as_a_value(t):
+    return t.orders.groupBy("customer").agg(t.F.sum("amount").alias("total"))
+
+
+@case(keys=("total",))
+def decimal_sum_as_a_key(t):
+    return t.orders.groupBy("customer").agg(t.F.sum("price").alias("total"))
+
+
+@case("float_key:(rows)")
+def float_sum_in_a_filter(t):
+    made = t.orders.groupBy("customer").agg(t.F.sum("amount").alias("total"))
+    return made.where("total > 100")
+
+
+sql(
+    "float_having",
+    "select customer from orders group by customer having sum(amount) > 5",
+    "float_key:(rows)",
+)
+sql("decimal_having", "select customer from orders group by customer having sum(price) > 5")
+sql(
+    "decimal_cast",
+    "select customer, sum(cast(amount as decimal(18,2))) total from orders group by "
+    "customer having sum(cast(amount as decimal(18,2))) > 5",
+    keys=("total",),
+)
+
+# --- Python functions
+
+
+@case("clock:x")
+def udf_with_a_clock(t):
+    return t.orders.select("order_id", t.F.udf(stamped, "int")("order_id").alias("x"))
+
+
+@case()
+def udf_that_is_clean(t):
+    return t.orders.select("order_id", t.F.udf(doubled, "int")("order_id").alias("x"))
+
+
+@case("random:x")
+def udf_with_uuid(t):
+    made = t.F.udf(lambda value: str(uuid.uuid4()), "string")
+    return t.orders.select("order_id", made("order_id").alias("x"))
+
+
+@case()
+def udf_with_uuid5(t):
+    made = t.F.udf(lambda value: str(uuid.uuid5(uuid.NAMESPACE_DNS, str(value))), "string")
+    return t.orders.select("order_id", made("order_id").alias("x"))
+
+
+@case("clock:x")
+def udf_with_a_helper(t):
+    def outer(value):
+        return stamped(value)
+
+    return t.orders.select("order_id", t.F.udf(outer, "int")("order_id").alias("x"))
+
+
+@case("session:x")
+def udf_with_the_environment(t):
+    def home(value):
+        import os
+
+        return os.environ["HOME"]
+
+    return t.orders.select("order_id", t.F.udf(home, "string")("order_id").alias("x"))
+
+
+@case("network:x")
+def udf_with_a_request(t):
+    def ask(value):
+        from urllib.request import urlopen
+
+        return str(urlopen(f"https://example.org/{value}").read())
+
+    return t.orders.select("order_id", t.F.udf(ask, "string")("order_id").alias("x"))
+
+
+@case("udf:x")
+def udf_that_says_so(t):
+    made = t.F.udf(doubled, "int").asNondeterministic()
+    return t.orders.select("order_id", made("order_id").alias("x"))
+
+
+@case("random:(rows)")
+def map_in_pandas_with_random(t):
+    def noisy(batches):
+        for batch in batches:
+            yield batch.assign(order_id=batch.order_id * random.random())
+
+    return t.orders.select("order_id").mapInPandas(noisy, "order_id double")
+
+
+@case()
+def map_in_pandas_that_is_clean(t):
+    def same(batches):
+        yield from batches
+
+    return t.orders.select("order_id").mapInPandas(same, "order_id int")
+
+
+@case("clock:(rows)")
+def map_in_arrow_after_a_clock(t):
+    def same(batches):
+        yield from batches
+
+    return t.orders.select(t.F.now().alias("n")).mapInArrow(same, "n timestamp")
+
+
+@case("clock:(rows)")
+def apply_in_pandas_with_a_clock(t):
+    def dated(frame):
+        return frame.assign(order_id=dt.datetime.now(tz=dt.timezone.utc).year)
+
+    made = t.orders.select("order_id", "customer").groupBy("customer")
+    return made.applyInPandas(dated, "order_id int, customer string")
+
+
+# --- ordinary pipelines
+
+
+@case()
+def joined_and_summed(t):
+    made = t.orders.join(t.customers, "customer", "left").where("cents > 0")
+    return made.groupBy("d", "name").agg(t.F.sum("cents").alias("total")).orderBy("d")
+
+
+@case()
+def latest_state_joined(t):
+    latest = setpoint.dedupe(t.orders, "order_id", "placed")
+    names = t.customers.groupBy("customer").agg(t.F.max("name").alias("name"))
+    over = t.W.partitionBy("customer").orderBy("placed", "order_id")
+    once = latest.join(names, "customer", "left")
+    return once.withColumn("n", t.F.row_number().over(over))
+
+
+@case()
+def rolled_up(t):
+    return t.orders.rollup("customer", "d").agg(t.F.sum("cents").alias("s"))
+
+
+@case()
+def unpivoted(t):
+    return t.orders.unpivot(["order_id"], ["cents"], "what", "value")
+
+
+@case()
+def fifty_columns(t):
+    return t.orders.select("order_id", *[t.F.lit(i).alias(f"c{i}") for i in range(50)])
+
+
+@case("clock:c40")
+def a_clock_among_fifty_columns(t):
+    columns = [t.F.now() if i == 40 else t.F.lit(i) for i in range(50)]
+    return t.orders.select(*[column.alias(f"c{i}") for i, column in enumerate(columns)])
+
+
+sql("lateral", "select o.order_id, x.y from orders o, lateral (select o.cents + 1 as y) x")
+sql(
+    "lateral_clock",
+    "select o.order_id, x.y from orders o, lateral (select now() as y) x",
+    "clock:y",
+)
+sql("exploded", "select order_id, p, c from orders lateral view posexplode(array(1, 2)) e as p, c")
+sql("view", "select * from stamped_orders", "clock:stamp")
+sql("view_without_its_clock", "select order_id from stamped_orders")
