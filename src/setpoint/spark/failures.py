@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import re
 
-from setpoint.errors import (
-    PermanentError,
-    RefusedError,
-    SetpointError,
-    TransientError,
-    shortened,
-)
+from setpoint.errors import PermanentError, SetpointError, TransientError, shortened
 from setpoint.spark.workers import told_by_task
-
-# What an expression of ours raises inside of a Spark job: a code, a bar, and what happened.
-OWN_START, OWN_END = "[[setpoint:", ":setpoint]]"
-_OWN = re.compile(rf"{re.escape(OWN_START)}(SP-[A-Z]\d\d)\|(.*?){re.escape(OWN_END)}", re.DOTALL)
 
 # Signs of a failure of the surroundings, not of the query: executors, network, storage.
 _TRANSIENT = re.compile(
@@ -42,15 +32,6 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
     if (told := told_by_task(error)) is not None:
         return told
     text = str(error)
-    own = _OWN.search(text)
-    if own is not None:
-        return RefusedError(
-            own[1],
-            shortened(" ".join(own[2].split())),
-            why="A value that is not what it should be must not become a null or another value.",
-            state="The target is unchanged; what was staged is not visible to any reader.",
-            next="Correct the schema of the source, then run again.",
-        )
     cause = root_cause(error)
     if _NO_SPACE.search(text):
         return PermanentError(

@@ -10,8 +10,18 @@ import json
 import re
 from typing import Any
 
-from setpoint.errors import PermanentError, SetpointError, TransientError, UsageError
+from setpoint.errors import (
+    PermanentError,
+    RefusedError,
+    SetpointError,
+    TransientError,
+    UsageError,
+    shortened,
+)
 
+# What an expression of ours raises inside of a Spark job: a code, a bar, and what happened.
+OWN_START, OWN_END = "[[setpoint:", ":setpoint]]"
+_OWN = re.compile(rf"{re.escape(OWN_START)}(SP-[A-Z]\d\d)\|(.*?){re.escape(OWN_END)}", re.DOTALL)
 MARK = "setpoint could not read a source: "
 _LINE = re.compile(re.escape(MARK) + r"(\{.*\})")
 _UNREADABLE = re.compile(r'"unreadable: (?P<which>.*?)"')
@@ -30,7 +40,16 @@ _AGAIN = "Run again; it is always safe."
 
 def told_by_task(error: BaseException) -> SetpointError | None:
     """The failure of a reading task behind a Spark error, or None if it is another one."""
-    found = _LINE.search(str(error))
+    text = str(error)
+    if own := _OWN.search(text):
+        return RefusedError(
+            own[1],
+            shortened(" ".join(own[2].split())),
+            why="A value that is not what it should be must not become a null or another value.",
+            state=_STATE,
+            next="Correct the schema of the source, then run again.",
+        )
+    found = _LINE.search(text)
     if found is None:
         return None
     try:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.spark.contents import quoted
-from setpoint.spark.failures import OWN_END, OWN_START
+from setpoint.spark.workers import OWN_END, OWN_START
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
