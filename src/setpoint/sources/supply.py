@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from setpoint.errors import SetpointError
+from setpoint.errors import RefusedError, SetpointError
 from setpoint.model.http import Http
 from setpoint.model.ports import SourcePort
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Client, Surroundings
 from setpoint.sources.http.items import Item
 from setpoint.sources.http.listing import read_listing
+from setpoint.spark.failures import root_cause
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.storage import reaching
 
@@ -127,6 +128,21 @@ class HttpSupply:
         )
 
 
+def _check_types(label: str, schema: str) -> None:
+    """Refuse columns that a landed copy cannot hold, before anything is written."""
+    from deltalake import Schema
+
+    try:
+        Schema.from_json(schema)
+    except Exception as error:
+        raise RefusedError(
+            "SP-H07",
+            f"{label} has a column of a type that cannot be landed: {root_cause(error)}",
+            why="Landed copies are Delta tables.",
+            next="Leave the column out of the origin, or cast it there.",
+        ) from error
+
+
 class FrameSupply:
     """The rows of a source, as its own adapter reads them."""
 
@@ -152,6 +168,7 @@ class FrameSupply:
 
         pinned = self._inner.pin([window])[window]
         frame = self._inner.read(session, window, pinned)
+        _check_types(self._inner.label, frame.schema.json())
         try:
             hashed = frame.select("*", F.expr(hash_sql(frame.schema)).alias(HASH))
             path = storage.spark_path(folder)

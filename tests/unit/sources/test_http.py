@@ -93,6 +93,15 @@ def test_items_are_kept_in_one_spelling_with_every_digit(desk: Desk) -> None:
     assert desk.landed() == {"a": '{"id":"a","z":1.10000000000000000001,"ä":"\\ud800"}'}
 
 
+def test_the_quick_spelling_is_the_careful_one() -> None:
+    """Items with and without a fraction are spelled alike, whichever way they take."""
+    from setpoint.sources.http.items import _spelled, parse, spelled
+
+    text = '{"b": [1, true, null, {"z": "ä\\n\\u0007", "a": -5}], "a": 12345678901234567890}'
+    assert spelled(parse(text.encode())) == _spelled(parse(text.encode()))
+    assert spelled(parse(b'{"b": 1.50, "a": 1E5}')) == '{"a":1E5,"b":1.50}'
+
+
 def test_an_empty_listing_is_a_listing(desk: Desk) -> None:
     """No items is an answer."""
     desk.api.items = []
@@ -292,6 +301,19 @@ def test_a_server_that_never_stops_is_an_error(desk: Desk) -> None:
     with pytest.raises(PermanentError, match="a second time") as told:
         desk.fetch("/pages")
     assert "total=" in told.value.next
+
+
+def test_pages_that_lead_back_are_an_error(desk: Desk) -> None:
+    """A token that comes again is not followed, however new the items are."""
+    numbers = iter(range(10_000))
+
+    def answer(path: str, params: dict[str, str]) -> Any:
+        return {"data": [{"id": next(numbers)}], "next": "same"}, {}
+
+    desk.api.answer = answer  # type: ignore[method-assign]
+    with pytest.raises(PermanentError, match="leads back"):
+        desk.fetch("/token")
+    assert len(desk.api.requests) < 10
 
 
 def test_items_outside_of_the_window_are_counted(desk: Desk) -> None:
