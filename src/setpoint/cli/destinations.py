@@ -49,7 +49,7 @@ def kinds_of(pipelines: Iterable[Pipeline]) -> list[TableKind]:
 
 
 def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Finding]:
-    """What the targets need beyond PySpark and Java, kind by kind."""
+    """What targets and APIs need beyond PySpark and Java, kind by kind."""
     targets = [item.target for item in pipelines.values()]
     icebergs = [target for target in targets if isinstance(target, Iceberg)]
     if icebergs:
@@ -58,6 +58,12 @@ def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Findi
     if any(isinstance(target, Parquet) for target in targets):
         yield tried("hive jars", _hive_jars, "bad")
         yield tried("metastore", lambda: _metastore(project), "bad")
+    sources = [source for item in pipelines.values() for source in item.sources.values()]
+    apis = [source.api for source in sources if source.api is not None]
+    if apis:
+        yield tried("httpx", lambda: _package("httpx", "http"), "missing")
+    for variable in sorted({name for api in apis for name in api.variables}):
+        yield tried(f"variable {variable}", partial(_variable, variable), "missing")
     connections = {target.connection for target in targets if isinstance(target, Postgres)}
     if connections:
         yield tried("psycopg", lambda: _package("psycopg", "postgres"), "bad")
@@ -105,6 +111,17 @@ def _package(module: str, extra: str) -> str:
             next=f"Install it: pip install 'setpoint[{extra}]'",
         )
     return metadata.version(module.replace("_", "-"))
+
+
+def _variable(name: str) -> str:
+    if not os.environ.get(name):
+        raise UsageError(
+            "SP-H02",
+            f"The variable {name}, which a header of an API needs, is not set.",
+            state=NOTHING_STARTED,
+            next=f"Set it where pipelines run: export {name}=...",
+        )
+    return "is set"
 
 
 def _hive_jars() -> str:

@@ -79,6 +79,11 @@ class Http:
         return self.url.partition("?")[0]
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of the environment that its headers need."""
+        return tuple(name for text in self.headers.values() for name in ENV.findall(text))
+
+    @property
     def by_window(self) -> bool:
         """Whether the request itself asks for the window alone."""
         return any(_HOLE.search(text) for text in (self.url, *self.params.values()))

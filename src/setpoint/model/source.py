@@ -199,10 +199,16 @@ class Source:
         return self.upstream or self.origin.label
 
     @property
+    def api(self) -> Http | None:
+        """The API that is asked when the source is landed, if it is one."""
+        inner = _inner(self.origin)
+        return inner if isinstance(inner, Http) else None
+
+    @property
     def functions(self) -> tuple[RowsOf, ...]:
         """The user's functions that the rows come from; they count as the pipeline's code."""
-        origin = self.origin.origin if isinstance(self.origin, Landed) else self.origin
-        return (origin.function,) if isinstance(origin, Rows) else ()
+        inner = _inner(self.origin)
+        return (inner.function,) if isinstance(inner, Rows) else ()
 
     def definition(self) -> dict[str, object]:
         """The parts of a source that decide what a run reads; they are in the run key."""

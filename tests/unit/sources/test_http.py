@@ -413,6 +413,30 @@ def test_a_wrong_definition_is_found_when_it_is_written(wrong: Callable[[], Any]
     assert "sk_live" not in str(told.value)
 
 
+def test_what_is_asked_holds_no_secret_and_changes_with_what_counts() -> None:
+    """Another variable, rate or schema is the same question; another plain header is not."""
+
+    def asked(**more: Any) -> dict[str, object]:
+        return http("https://x", **{"headers": {"Authorization": "env:A"}, **more}).request()
+
+    same: list[dict[str, Any]] = [
+        {"headers": {"Authorization": "Bearer env:B"}},
+        {"rate": 2},
+        {"schema": "id string"},
+        {"tries": 1},
+    ]
+    assert all(asked(**more) == asked() for more in same)
+    other: list[dict[str, Any]] = [
+        {"headers": {"X-Version": "2"}},
+        {"items": "data"},
+        {"params": {"a": 1}},
+        {"id": "number"},
+        {"pages": by_link()},
+    ]
+    assert all(asked(**more) != asked() for more in other)
+    assert "env:" not in str(asked())
+
+
 def test_the_bounds_are_those_of_the_windows_zone() -> None:
     """A day in Berlin starts at its midnight."""
     window = Window.parse("2026-04-25", every="day", timezone="Europe/Berlin")

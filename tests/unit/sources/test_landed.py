@@ -15,7 +15,7 @@ from setpoint.model.window import Window
 from setpoint.sources.http.client import Surroundings
 from setpoint.sources.landed import LandedSource
 from setpoint.sources.landing import Shelf
-from setpoint.sources.supply import HttpSupply
+from setpoint.sources.supply import HttpSupply, ItemFile
 from setpoint.targets.delta.storage import Storage
 
 WINDOW = Window.parse("2026-04-25", every="day")
@@ -66,6 +66,20 @@ def test_a_refresh_lands_beside_and_a_retry_of_it_does_not_ask_again(
     assert (second.version, second.fingerprint) == (2, first.fingerprint)
     assert len(api.requests) == 2
     assert again.leftovers() == []
+
+
+def test_files_that_do_not_hold_what_was_read_are_not_landed(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that lost an item on the way is found by its footer."""
+    api.fill(3, 0)
+    put = ItemFile.put
+    monkeypatch.setattr(
+        ItemFile, "put", lambda self, item: put(self, item) if item.id != "ch_1" else None
+    )
+    with pytest.raises(PermanentError, match="3 items were to be landed, and the files hold 2"):
+        port(api, tmp_path).land(None, WINDOW, "a")
+    assert port(api, tmp_path).generations(WINDOW) == []
 
 
 def test_a_shelf_without_anything_has_no_leftovers(api: Api, tmp_path: Path) -> None:
