@@ -104,7 +104,9 @@ class HttpSupply:
     """The items of an HTTP API, fetched by this process."""
 
     def __init__(self, origin: Http, time: str | None, around: Surroundings) -> None:
-        self._origin, self._time, self._around = origin, time, around
+        # Only an API that was asked for the window can fail to keep to it.
+        self._time = time if origin.by_window else None
+        self._origin, self._around = origin, around
 
     def request(self) -> Mapping[str, object]:
         return {"kind": self._origin.kind, **self._origin.request()}

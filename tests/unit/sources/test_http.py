@@ -317,9 +317,10 @@ def test_pages_that_lead_back_are_an_error(desk: Desk) -> None:
 
 
 def test_items_outside_of_the_window_are_counted(desk: Desk) -> None:
-    """An API that ignores its bounds is noticed while it is landed."""
+    """An API that ignores its bounds is noticed while it is landed; one that got none is not."""
     desk.api.keeps_bounds = False
     assert desk.fetch(time="created").outside == 2
+    assert desk.fetch(time="created", params={}).outside == 0
     desk.api.keeps_bounds = True
     assert desk.fetch(time="created").outside == 0
 
