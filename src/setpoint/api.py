@@ -64,6 +64,13 @@ def run(
             state=NOTHING_STARTED,
             next="Run the windows again with force=True.",
         )
+    if as_published and refresh:
+        raise UsageError(
+            "SP-C01",
+            "as_published=True and refresh=True exclude each other.",
+            state=NOTHING_STARTED,
+            next="Read what was published, or land it anew.",
+        )
     how = How(force, again, as_published, refresh)
     with Project(find_config(Path.cwd(), config)) as project:
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}

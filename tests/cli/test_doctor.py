@@ -58,6 +58,26 @@ def test_only_the_destinations_in_use_are_looked_at(
     assert data["limits"] == {"delta": list(LIMITS["delta"])}
 
 
+def test_an_api_needs_its_package_and_its_variables(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that is not set is found before a run asks for it; what it holds is not shown."""
+    write(project_dir)
+    (project_dir / "pipelines" / "api.py").write_text(
+        "from setpoint import delta, http, land, pipeline, source\n"
+        'API = http("https://x/{date}", headers={"A": "Bearer env:ONE_KEY", "B": "env:TWO_KEY"})\n'
+        '@pipeline(every="day", target=delta("out", partition_by="d"))\n'
+        "def job(window, items=source(land(API))): ...\n"
+    )
+    monkeypatch.setenv("ONE_KEY", SECRET)
+    monkeypatch.delenv("TWO_KEY", raising=False)
+    found, _, printed = ask(capfd)
+    assert found["httpx"]["level"] == found["variable ONE_KEY"]["level"] == "ok"
+    assert found["variable TWO_KEY"]["level"] == "missing"
+    assert "SP-H02" in found["variable TWO_KEY"]["detail"]
+    assert SECRET not in printed
+
+
 def test_each_kind_has_its_needs_and_its_limits(
     project_dir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

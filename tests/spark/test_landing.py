@@ -287,6 +287,15 @@ def test_rows_of_a_function_are_landed(lab: Any) -> None:
     assert len(calls) == 2
 
 
+def test_a_type_that_cannot_be_landed_is_refused_before_anything_is_written(lab: Any) -> None:
+    """The landed copy is a Delta table, which has no times of day."""
+    origin = rows(lambda window: [("a", dt.time(1))], schema="id string, t time(6)")
+    with pytest.raises(RefusedError, match="cannot be landed") as told:
+        read(lab, job_of(lab, land(origin)))
+    assert told.value.code == "SP-H07"
+    assert not list(lab.root.rglob("*.parquet"))
+
+
 def test_rows_that_are_not_landed_are_read_on_every_run(lab: Any, shelf: Any) -> None:
     """The same rows publish nothing; other rows are published; other code makes it stale."""
     held = shelf([("a", 1.0), ("b", None)])

@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
+from setpoint.model.http import Http
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.source import Jdbc
 from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
@@ -64,27 +65,31 @@ def kinds_of(pipelines: Iterable[Pipeline]) -> list[TableKind]:
 
 def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Finding]:
     """What targets and sources need beyond PySpark and Java, kind by kind."""
-    targets = [item.target for item in pipelines.values()]
-    icebergs = [target for target in targets if isinstance(target, Iceberg)]
-    if icebergs:
+    sources = [source for item in pipelines.values() for source in item.sources.values()]
+    places = [*(item.target for item in pipelines.values()), *(item.inner for item in sources)]
+    if any(isinstance(place, Iceberg) for place in places):
         yield tried("iceberg connector", lambda: jars("iceberg"), "missing")
         yield tried("pyiceberg", lambda: _package("pyiceberg", "iceberg"), "bad")
-    if any(isinstance(target, Parquet) for target in targets):
+    if any(isinstance(place, Parquet) for place in places):
         yield tried("hive jars", _hive_jars, "bad")
         yield tried("metastore", lambda: _metastore(project), "bad")
-    items = list(pipelines.values())
-    servers = sorted(set().union(*(_connections(item, Postgres) for item in items)))
+    apis = [place for place in places if isinstance(place, Http)]
+    if apis:
+        yield tried("httpx", lambda: _package("httpx", "http"), "missing")
+    for variable in sorted({name for api in apis for name in api.variables}):
+        yield tried(f"variable {variable}", partial(_variable, variable), "missing")
+    servers = sorted({place.connection for place in places if isinstance(place, Postgres)})
     if servers:
         yield tried("psycopg", lambda: _package("psycopg", "postgres"), "bad")
         yield tried("adbc", lambda: _package("adbc_driver_postgresql", "postgres"), "bad")
     for name in servers:
         yield tried(f"connection {name}", partial(_connection, project, name), "bad")
-    for name in sorted(set().union(*(_connections(item, Jdbc) for item in items))):
+    for name in sorted({place.connection for place in places if isinstance(place, Jdbc)}):
         yield tried(f"connection {name}", partial(_jdbc, project, name), "bad")
 
 
 def _connections(item: Pipeline, kind: type[Postgres] | type[Jdbc]) -> set[str]:
-    """The connections that a pipeline uses: of its target, and of what it reads."""
+    """The connections that a look at a pipeline needs: of its target, and of what it reads."""
     places = [item.target, *(source.origin for source in item.sources.values())]
     return {place.connection for place in places if isinstance(place, kind)}
 
@@ -129,6 +134,17 @@ def _package(module: str, extra: str) -> str:
             next=f"Install it: pip install 'setpoint[{extra}]'",
         )
     return metadata.version(module.replace("_", "-"))
+
+
+def _variable(name: str) -> str:
+    if not os.environ.get(name):
+        raise UsageError(
+            "SP-H02",
+            f"The variable {name}, which a header of an API needs, is not set.",
+            state=NOTHING_STARTED,
+            next=f"Set it where pipelines run: export {name}=...",
+        )
+    return "is set"
 
 
 def _hive_jars() -> str:

@@ -241,7 +241,7 @@ class Attempt:
     def _landed_the_same(self) -> bool:
         """Whether inputs were landed anew and are what the window was published from."""
         how, state = self._plan.how, self._plan.state
-        if not how.refresh or how.force:
+        if not how.refresh or how.force or how.again is not None:
             return False
         if why(self._run, state) is not None:
             refuse_late(replace(self._plan, run=self._run))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -23,6 +23,8 @@ _SECRETS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-k
 class ByCursor:
     """The next page starts after an item. Made with `by_cursor(...)`."""
 
+    by: ClassVar[str] = "cursor"
+
     param: str
     last: str
     more: str
@@ -31,6 +33,8 @@ class ByCursor:
 @dataclass(frozen=True)
 class ByPage:
     """Pages have numbers. Made with `by_page(...)`."""
+
+    by: ClassVar[str] = "page"
 
     param: str
     first: int
@@ -41,6 +45,8 @@ class ByPage:
 class ByToken:
     """Each page names a token for the next. Made with `by_token(...)`."""
 
+    by: ClassVar[str] = "token"
+
     param: str
     next: str
 
@@ -48,6 +54,8 @@ class ByToken:
 @dataclass(frozen=True)
 class ByLink:
     """Each page names the address of the next. Made with `by_link(...)`."""
+
+    by: ClassVar[str] = "link"
 
     next: str
 
@@ -79,6 +87,11 @@ class Http:
         return self.url.partition("?")[0]
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of the environment that its headers need."""
+        return tuple(name for text in self.headers.values() for name in ENV.findall(text))
+
+    @property
     def by_window(self) -> bool:
         """Whether the request itself asks for the window alone."""
         return any(_HOLE.search(text) for text in (self.url, *self.params.values()))
@@ -103,7 +116,7 @@ class Http:
             "params": dict(self.params),
             "items": self.items,
             "id": self.id,
-            "pages": str(self.pages),
+            "pages": {"by": self.pages.by, **asdict(self.pages)} if self.pages else {},
             "headers": digest(canonical(plain)) if plain else "",
         }
 

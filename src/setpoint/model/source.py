@@ -200,10 +200,15 @@ class Source:
         return self.upstream or self.origin.label
 
     @property
+    def inner(self) -> Landable:
+        """The origin itself, also when what it gives is landed."""
+        return _inner(self.origin)
+
+    @property
     def functions(self) -> tuple[RowsOf, ...]:
         """The user's functions that the rows come from; they count as the pipeline's code."""
-        origin = self.origin.origin if isinstance(self.origin, Landed) else self.origin
-        return (origin.function,) if isinstance(origin, Rows) else ()
+        inner = self.inner
+        return (inner.function,) if isinstance(inner, Rows) else ()
 
     def definition(self) -> dict[str, object]:
         """The parts of a source that decide what a run reads; they are in the run key."""

@@ -7,7 +7,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.source import Landed
 from setpoint.model.table import TABLES
 from setpoint.project.adapters import place_of
 from setpoint.project.config import Config
@@ -39,10 +38,9 @@ def upstream_of(pipelines: Iterable[Pipeline], config: Config) -> Mapping[str, t
 def _upstream(item: Pipeline, owners: Mapping[str, str], config: Config) -> set[str]:
     found = set()
     for source in item.sources.values():
-        origin = source.origin.origin if isinstance(source.origin, Landed) else source.origin
         if source.upstream:
             found.add(source.upstream)
-        elif isinstance(origin, TABLES):
-            owner = owners.get(place_of(origin, config))
+        elif isinstance(source.inner, TABLES):
+            owner = owners.get(place_of(source.inner, config))
             found |= {owner} if owner else set()
     return found

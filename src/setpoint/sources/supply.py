@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from setpoint.errors import SetpointError
+from setpoint.errors import RefusedError, SetpointError
 from setpoint.model.http import Http
 from setpoint.model.ports import HoldingPort, SourcePort
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Client, Surroundings
 from setpoint.sources.http.items import Item
 from setpoint.sources.http.listing import read_listing
+from setpoint.spark.failures import root_cause
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.storage import reaching
 
@@ -104,7 +105,9 @@ class HttpSupply:
     """The items of an HTTP API, fetched by this process."""
 
     def __init__(self, origin: Http, time: str | None, around: Surroundings) -> None:
-        self._origin, self._time, self._around = origin, time, around
+        # Only an API that was asked for the window can fail to keep to it.
+        self._time = time if origin.by_window else None
+        self._origin, self._around = origin, around
 
     def request(self) -> Mapping[str, object]:
         return {"kind": self._origin.kind, **self._origin.request()}
@@ -126,6 +129,21 @@ class HttpSupply:
             readings=found.readings,
             outside=found.outside,
         )
+
+
+def _check_types(label: str, schema: str) -> None:
+    """Refuse columns that a landed copy cannot hold, before anything is written."""
+    from deltalake import Schema
+
+    try:
+        Schema.from_json(schema)
+    except Exception as error:
+        raise RefusedError(
+            "SP-H07",
+            f"{label} has a column of a type that cannot be landed: {root_cause(error)}",
+            why="Landed copies are Delta tables.",
+            next="Leave the column out of the origin, or cast it there.",
+        ) from error
 
 
 class FrameSupply:
@@ -170,6 +188,7 @@ class FrameSupply:
 
         pinned = self._inner.pin([window])[window]
         frame = self._inner.read(session, window, pinned)
+        _check_types(self._inner.label, frame.schema.json())
         try:
             hashed = frame.select("*", F.expr(hash_sql(frame.schema)).alias(HASH))
             path = storage.spark_path(folder)

@@ -93,6 +93,15 @@ def test_items_are_kept_in_one_spelling_with_every_digit(desk: Desk) -> None:
     assert desk.landed() == {"a": '{"id":"a","z":1.10000000000000000001,"ä":"\\ud800"}'}
 
 
+def test_the_quick_spelling_is_the_careful_one() -> None:
+    """Items with and without a fraction are spelled alike, whichever way they take."""
+    from setpoint.sources.http.items import _spelled, parse, spelled
+
+    text = '{"b": [1, true, null, {"z": "ä\\n\\u0007", "a": -5}], "a": 12345678901234567890}'
+    assert spelled(parse(text.encode())) == _spelled(parse(text.encode()))
+    assert spelled(parse(b'{"b": 1.50, "a": 1E5}')) == '{"a":1E5,"b":1.50}'
+
+
 def test_an_empty_listing_is_a_listing(desk: Desk) -> None:
     """No items is an answer."""
     desk.api.items = []
@@ -294,10 +303,24 @@ def test_a_server_that_never_stops_is_an_error(desk: Desk) -> None:
     assert "total=" in told.value.next
 
 
+def test_pages_that_lead_back_are_an_error(desk: Desk) -> None:
+    """A token that comes again is not followed, however new the items are."""
+    numbers = iter(range(10_000))
+
+    def answer(path: str, params: dict[str, str]) -> Any:
+        return {"data": [{"id": next(numbers)}], "next": "same"}, {}
+
+    desk.api.answer = answer  # type: ignore[method-assign]
+    with pytest.raises(PermanentError, match="leads back"):
+        desk.fetch("/token")
+    assert len(desk.api.requests) < 10
+
+
 def test_items_outside_of_the_window_are_counted(desk: Desk) -> None:
-    """An API that ignores its bounds is noticed while it is landed."""
+    """An API that ignores its bounds is noticed while it is landed; one that got none is not."""
     desk.api.keeps_bounds = False
     assert desk.fetch(time="created").outside == 2
+    assert desk.fetch(time="created", params={}).outside == 0
     desk.api.keeps_bounds = True
     assert desk.fetch(time="created").outside == 0
 
@@ -389,6 +412,30 @@ def test_a_wrong_definition_is_found_when_it_is_written(wrong: Callable[[], Any]
     assert told.value.code == "SP-D07"
     assert "password@" not in str(told.value)
     assert "sk_live" not in str(told.value)
+
+
+def test_what_is_asked_holds_no_secret_and_changes_with_what_counts() -> None:
+    """Another variable, rate or schema is the same question; another plain header is not."""
+
+    def asked(**more: Any) -> dict[str, object]:
+        return http("https://x", **{"headers": {"Authorization": "env:A"}, **more}).request()
+
+    same: list[dict[str, Any]] = [
+        {"headers": {"Authorization": "Bearer env:B"}},
+        {"rate": 2},
+        {"schema": "id string"},
+        {"tries": 1},
+    ]
+    assert all(asked(**more) == asked() for more in same)
+    other: list[dict[str, Any]] = [
+        {"headers": {"X-Version": "2"}},
+        {"items": "data"},
+        {"params": {"a": 1}},
+        {"id": "number"},
+        {"pages": by_link()},
+    ]
+    assert all(asked(**more) != asked() for more in other)
+    assert "env:" not in str(asked())
 
 
 def test_the_bounds_are_those_of_the_windows_zone() -> None:

@@ -160,8 +160,7 @@ class Client:
         if status in _PASSING or status >= 500:
             raise Passing(f"status {status}", _after(response.headers, self._around.now()))
         if status in (401, 403):
-            variables = ENV.findall(" ".join(self._origin.headers.values()))
-            raise refusals.not_allowed(label, status, " and ".join(variables))
+            raise refusals.not_allowed(label, status, " and ".join(self._origin.variables))
         if not 200 <= status < 300:
             raise refusals.refused(label, status)
 

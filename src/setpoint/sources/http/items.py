@@ -11,10 +11,14 @@ from typing import Any
 MISSING = object()
 
 
-class Number(str):
+@dataclass(frozen=True)
+class Number:
     """A number with a fraction, as the server spelled it: a float would not keep every digit."""
 
-    __slots__ = ()
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,30 @@ def at(body: Any, place: str) -> Any:
 def item_of(value: Any, id_place: str) -> Item | None:
     """An item of an answer; None when it has no id that tells it from others."""
     found = at(value, id_place)
-    if isinstance(found, (Number, bool)) or not isinstance(found, (str, int)):
-        return None
-    if found == "":
+    if isinstance(found, bool) or not isinstance(found, (str, int)) or found == "":
         return None
     return Item(str(found), spelled(value), value)
 
 
 def spelled(value: Any) -> str:
     """JSON with one spelling per value: names in order, no blanks, numbers as they came."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except TypeError:  # it holds a Number
+        return _spelled(value)
+    return text if _is_storable(text) else _spelled(value)
+
+
+def _spelled(value: Any) -> str:
+    """The same, part by part, for what the quick way cannot take."""
     match value:
         case Number():
-            return str(value)
+            return value.text
         case dict():
-            pairs = (f"{_quoted(name)}:{spelled(value[name])}" for name in sorted(value))
+            pairs = (f"{_quoted(name)}:{_spelled(value[name])}" for name in sorted(value))
             return f"{{{','.join(pairs)}}}"
         case list():
-            return f"[{','.join(map(spelled, value))}]"
+            return f"[{','.join(map(_spelled, value))}]"
         case str():
             return _quoted(value)
         case _:
@@ -81,7 +92,7 @@ def moment_of(value: Any) -> date | datetime | None:
     try:
         if isinstance(value, int) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, timezone.utc)
-        if isinstance(value, str) and not isinstance(value, Number):
+        if isinstance(value, str):
             if len(value) == len("2026-04-25"):
                 return date.fromisoformat(value)
             moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
@@ -93,11 +104,13 @@ def moment_of(value: Any) -> date | datetime | None:
 
 def _quoted(text: str) -> str:
     plain = json.dumps(text, ensure_ascii=False)
-    # Half of a surrogate pair cannot be stored as it is.
-    return plain if plain.isascii() or _storable(plain) else json.dumps(text)
+    return plain if _is_storable(plain) else json.dumps(text)
 
 
-def _storable(text: str) -> bool:
+def _is_storable(text: str) -> bool:
+    """Half of a surrogate pair cannot be stored as it is."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

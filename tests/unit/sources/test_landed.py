@@ -1,0 +1,171 @@
+"""Landed sources without Spark: which generation is taken, and what may be landed at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from misbehaving_api import Api
+from setpoint import delta, edge, files, http, land, pipeline, rows, source
+from setpoint.errors import DefinitionError, PermanentError
+from setpoint.model.window import Window
+from setpoint.sources.http.client import Surroundings
+from setpoint.sources.landed import LandedSource
+from setpoint.sources.landing import Shelf
+from setpoint.sources.supply import HttpSupply, ItemFile
+from setpoint.targets.delta.storage import Storage
+
+WINDOW = Window.parse("2026-04-25", every="day")
+
+
+def port(api: Api, folder: Path, name: str = "job.payments") -> LandedSource:
+    origin = http(f"{api.url}/one", items="data")
+    around = Surroundings({}, edge.utc_now, lambda seconds: None)
+    return LandedSource(
+        name="payments",
+        source=source(land(origin), whole=True),
+        pipeline="job",
+        every=WINDOW.grain,
+        timezone="UTC",
+        shelf=Shelf.named(Storage.at(str(folder)), name),
+        supply=HttpSupply(origin, None, around),
+        now=edge.utc_now,
+    )
+
+
+def test_what_another_process_landed_meanwhile_is_taken_without_asking(
+    api: Api, tmp_path: Path
+) -> None:
+    """The generation after the planned one is there already: nobody asks for it again."""
+    api.fill(2, 0)
+    slow, fast = port(api, tmp_path), port(api, tmp_path)
+    assert slow.pin([WINDOW])[WINDOW].version is None
+    fast.land(None, WINDOW, "fast")
+    api.fill(5, 0)
+    taken = slow.land(None, WINDOW, "slow")
+    assert (taken.version, taken.rows) == (1, 2)
+    assert len(api.requests) == 1
+    assert [item.attempt for item in slow.generations(WINDOW)] == ["fast"]
+
+
+def test_a_refresh_lands_beside_and_a_retry_of_it_does_not_ask_again(
+    api: Api, tmp_path: Path
+) -> None:
+    """Equal items have equal fingerprints, in whatever order they and their fields come."""
+    api.fill(3, 0)
+    first = port(api, tmp_path).land(None, WINDOW, "a")
+    again = port(api, tmp_path)
+    assert again.pin([WINDOW])[WINDOW] == first
+    turned = [dict(reversed(item.items())) for item in api.items]
+    api.answer = lambda path, params: ({"data": turned}, {})  # type: ignore[method-assign]
+    second = again.land(None, WINDOW, "b")
+    assert again.land(None, WINDOW, "c") == second
+    assert (second.version, second.fingerprint) == (2, first.fingerprint)
+    assert len(api.requests) == 2
+    assert again.leftovers() == []
+
+
+def test_files_that_do_not_hold_what_was_read_are_not_landed(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that lost an item on the way is found by its footer."""
+    api.fill(3, 0)
+    put = ItemFile.put
+    monkeypatch.setattr(
+        ItemFile, "put", lambda self, item: put(self, item) if item.id != "ch_1" else None
+    )
+    with pytest.raises(PermanentError, match="3 items were to be landed, and the files hold 2"):
+        port(api, tmp_path).land(None, WINDOW, "a")
+    assert port(api, tmp_path).generations(WINDOW) == []
+
+
+def test_a_shelf_without_anything_has_no_leftovers(api: Api, tmp_path: Path) -> None:
+    """A pipeline that never ran can be recovered, shown and planned."""
+    empty = port(api, tmp_path / "none")
+    assert empty.leftovers() == []
+    assert empty.generations(WINDOW) == []
+    assert empty.pin([WINDOW, WINDOW.next()])[WINDOW].version is None
+
+
+def test_a_folder_that_is_no_landed_copy_is_said_to_be_none(api: Api, tmp_path: Path) -> None:
+    """Somebody else's log in the place of a record is an error, not an empty input."""
+    log = tmp_path / "job.payments" / "2026-04-25" / "g1" / "_delta_log"
+    log.mkdir(parents=True)
+    for text in ("{}", "not json", '{"commitInfo": {"userMetadata": "x"}}'):
+        (log / f"{0:020d}.json").write_text(text)
+        with pytest.raises(PermanentError, match="is not a landed copy") as told:
+            port(api, tmp_path).pin([WINDOW])
+        assert told.value.code == "SP-H07"
+
+
+@pytest.mark.parametrize("name", ["../../etc", "größe", "a b", ".hidden", "x/y", "a%2Fb", "-"])
+def test_a_name_stays_below_the_landing_path(api: Api, tmp_path: Path, name: str) -> None:
+    """Letters that a path does not take are replaced, and different names stay different."""
+    place = tmp_path / "landing"
+    port(api, place, name).land(None, WINDOW, "a")
+    (folder,) = place.iterdir()
+    assert port(api, place, name).pin([WINDOW])[WINDOW].version == 1
+    assert port(api, place, f"{name}?").pin([WINDOW])[WINDOW].version is None
+    assert list(tmp_path.iterdir()) == [place]
+    assert folder.name.isascii()
+
+
+def daily(window: Window) -> list[tuple[int]]:
+    return [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: source(http("https://x/{date}")), "asks the API again on every run"),
+        (lambda: source(land(http("https://x"))), "needs one of time="),
+        (lambda: source(land(http("https://x/{date}")), whole=True), "whole=True"),
+        (lambda: source(land(delta("t"))), "needs one of time="),
+        (lambda: source(land(delta("t")), cursor="c"), "has a cursor"),
+        (lambda: land("t"), "cannot be landed"),
+        (lambda: land(land(delta("t"))), "cannot be landed"),
+        (lambda: land(delta("t"), name="../x"), "is not a name"),
+        (lambda: land(delta("t"), name="a/b"), "is not a name"),
+    ],
+)
+def test_a_wrong_definition_is_found_when_it_is_written(
+    wrong: Callable[[], Any], words: str
+) -> None:
+    """With the reason, before anything is asked."""
+    with pytest.raises(DefinitionError) as told:
+        wrong()
+    assert told.value.code == "SP-D07"
+    assert words in str(told.value)
+
+
+def test_origins_that_give_the_window_alone_need_no_time() -> None:
+    """The request, the path or the function bounds the read."""
+    for origin in (
+        http("https://x", params={"day": "{date}"}),
+        files("in/{date}/*.parquet"),
+        rows(daily, schema="id int"),
+    ):
+        assert source(land(origin)).time is None
+
+
+def test_the_code_of_a_function_of_rows_counts_wherever_it_is() -> None:
+    """Landed or not, through a partial or a method; and no other function's."""
+    from functools import partial
+
+    def code_of(origin: Any) -> str:
+        def job(window: Window, found: Any = source(origin)) -> Any: ...
+
+        return pipeline(every="day", target=delta("out", partition_by="d"))(job).code
+
+    def other(window: Window) -> list[tuple[int]]:
+        return [(2,)]
+
+    given = code_of(rows(daily, schema="id int"))
+    assert code_of(land(rows(daily, schema="id int"))) == given
+    assert code_of(rows(other, schema="id int")) != given
+    assert code_of(rows(partial(other), schema="id int")) != code_of(
+        rows(partial(daily), schema="id int")
+    )
