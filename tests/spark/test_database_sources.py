@@ -415,6 +415,30 @@ def test_without_a_probe_a_run_reads_again_and_leaves_the_same_rows_alone(
     assert postgres_lab.rows() == [(1, 11, dt.date(2026, 4, 25))]
 
 
+def test_rows_that_are_put_aside_are_of_the_same_moment_as_the_others(
+    db: Any, postgres_lab: Any
+) -> None:
+    """The quarantine reads its input once more; a row that came meanwhile is for the next run."""
+    db.all("CREATE TABLE log (id int, at timestamptz, d date)")
+    db.all("INSERT INTO log VALUES (1, now(), '2026-04-25'), (NULL, now(), '2026-04-25')")
+
+    def arrive(staged: Any) -> Any:
+        db.all("INSERT INTO log VALUES (NULL, now(), '2026-04-25')")
+        return staged.where("false")
+
+    def job(window: Any, rows: Any = source(postgres("log", connection="test"), time="d")) -> Any:
+        return rows
+
+    merge = Merge(key="id", sequence_by="at", null_keys="quarantine")
+    target = postgres("out", connection="test", time="d")
+    outcome = postgres_lab.run(
+        postgres_lab.define(job, target=target, write=merge, audits=[arrive])
+    )
+    assert outcome.receipt.rows == 1
+    assert len(db.rows("out__quarantine")) == 1
+    assert held(db) == 0
+
+
 def test_two_inputs_of_one_server_are_of_one_moment(orders: Any, postgres_lab: Any) -> None:
     orders.all("CREATE TABLE names (id int, name text); INSERT INTO names VALUES (1, 'a')")
     counts = []
