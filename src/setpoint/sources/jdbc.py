@@ -159,7 +159,7 @@ class JdbcSource:
         if tasks > 1 and self._source.time is not None:
             parts.append(f"partitions: {tasks}, without a common snapshot")
         if self._dialect.name == "postgresql":
-            parts.append("postgres(...) reads it faster and in one snapshot")
+            parts.append("postgres(...) would read it in one snapshot")
         return ", ".join(parts)
 
     @contextmanager
