@@ -87,9 +87,8 @@ class JdbcSource:
         # The type of the column, and with it the exact condition, is known to the database alone.
         if self._source.time is None:
             return "whole table"
-        return f"{self._source.time} from {window.start.isoformat()} to before " + (
-            window.end.isoformat()
-        )
+        start, end = window.start.isoformat(), window.end.isoformat()
+        return f"{self._source.time} from {start} to before {end}"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
         whole = self._reader(session)
