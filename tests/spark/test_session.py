@@ -12,7 +12,7 @@ from importlib import util
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
@@ -249,6 +249,37 @@ def test_a_pipeline_runs_through_connect(connect_port: int, project_dir: Path) -
     assert error["code"] == "SP-O02"
     assert "2026-04-26" in error["what"]
     assert DeltaTable("warehouse/daily_customer_summary").version() == 0
+
+
+@pytest.mark.slow
+def test_a_database_is_read_through_connect(connect_port: int, project_dir: Path, db: Any) -> None:
+    """The server's workers enter the client's snapshot; check and keys read the same way."""
+    db.all("CREATE TABLE orders (id int, amount numeric(12,2), d date)")
+    db.all(
+        "INSERT INTO orders SELECT n, n, '2026-04-25'::date + n % 2 FROM generate_series(1, 9) n"
+    )
+    Path("setpoint.toml").write_text(
+        f'[spark]\nremote = "sc://127.0.0.1:{connect_port}"\n[connections]\ntest = "{db.url}"\n'
+    )
+    script = """
+from pathlib import Path
+from setpoint import Window, delta, pipeline, postgres, source
+from setpoint.project.config import find_config
+from setpoint.project.wiring import Project
+orders, window = postgres("orders", connection="test"), Window.parse("2026-04-25")
+@pipeline(every="day", target=delta("out", partition_by="d"))
+def job(window, rows=source(orders, time="d", partitions=2)):
+    return rows
+with Project(find_config(Path.cwd())) as project:
+    spark = project.sessions.get()
+    rows = project.bind(job).sources["rows"]
+    frame = rows.read(spark, window, rows.pin([window])[window])
+    print(frame.count())
+    rows.release(window)
+    print(project.adapters.existing("orders", orders).read(spark).count())
+"""
+    answer = run_script(script)
+    assert (answer.returncode, answer.stdout) == (0, "4\n9\n"), answer.stderr
 
 
 @pytest.mark.slow

@@ -216,7 +216,10 @@ class LandingPort(SourcePort, Protocol):
 
 @runtime_checkable
 class HoldingPort(SourcePort, Protocol):
-    """A source that holds something open at its origin while its frame may still be read."""
+    """A source that holds something open at its origin while its frame may still be read.
+
+    Whoever reads it has to release it, however the reading ends.
+    """
 
     def seen(self, window: Window, pinned: Pinned) -> Pinned:
         """After `read`: what the read really sees, which may be newer than what was pinned."""

@@ -278,7 +278,8 @@ def jdbc(
 
     `connection` names a `jdbc:` URL under `[connections]` of the configuration, or in the
     environment as SETPOINT_CONNECTION_<NAME>. The driver's jar is named in `[spark] jars`.
-    `options` are those of Spark's JDBC reader. For PostgreSQL, `postgres(...)` is faster.
+    `options` are those of Spark's JDBC reader. PostgreSQL is better read with `postgres(...)`,
+    in one snapshot.
     """
     if bool(table) == bool(query):
         raise _source_error("jdbc() needs either a table or query=, and not both")

@@ -27,7 +27,7 @@ SETTINGS: dict[str, str] = {
     "spark.conf": "a table of further Spark settings",
     "spark.jars": "paths of further jars",
     "catalogs.<name>": "an Iceberg catalog: type, uri, warehouse and its further properties",
-    "connections.<name>": "a PostgreSQL server: its URL, or env:NAME of a variable that holds it",
+    "connections.<name>": "a database: its PostgreSQL or JDBC URL, or env:NAME of a variable",
     "landing.path": "where landed copies are kept: a folder, or a URL such as s3://bucket/landing",
     "ledger.url": "where the history is kept: sqlite:///path, postgresql://... or env:NAME",
     "retry.tries": "how often a run is tried when it fails for a passing reason",

@@ -87,9 +87,8 @@ class JdbcSource:
         # The type of the column, and with it the exact condition, is known to the database alone.
         if self._source.time is None:
             return "whole table"
-        return f"{self._source.time} from {window.start.isoformat()} to before " + (
-            window.end.isoformat()
-        )
+        start, end = window.start.isoformat(), window.end.isoformat()
+        return f"{self._source.time} from {start} to before {end}"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
         whole = self._reader(session)
@@ -159,7 +158,7 @@ class JdbcSource:
         if tasks > 1 and self._source.time is not None:
             parts.append(f"partitions: {tasks}, without a common snapshot")
         if self._dialect.name == "postgresql":
-            parts.append("postgres(...) reads it faster and in one snapshot")
+            parts.append("postgres(...) would read it in one snapshot")
         return ", ".join(parts)
 
     @contextmanager

@@ -101,7 +101,16 @@ def test_names_and_times_are_written_as_the_database_reads_them(
     assert dialect.quote('a"b') == quoted
     assert dialect.constant("timestamp_ntz", dt.datetime(2026, 4, 25)) == moment  # noqa: DTZ001
     assert dialect.constant("string", "it's") == "'it''s'"
+    instant = dialect.constant("timestamp", dt.datetime(2026, 4, 25, tzinfo=dt.timezone.utc))
+    assert "+00:00" in instant or "1777075200" in instant
     assert dialect.constant("long", "20260425") == "20260425"
+
+
+def test_a_moment_keeps_its_offset_in_postgresql_behind_jdbc() -> None:
+    """TIMESTAMP '...+00' would drop it there, and the session's zone would count."""
+    midnight = dt.datetime(2026, 4, 25, tzinfo=dt.timezone.utc)
+    written = Dialect("postgresql").constant("timestamp", midnight)
+    assert written == "CAST('2026-04-25 00:00:00+00:00' AS TIMESTAMP WITH TIME ZONE)"
 
 
 def test_a_name_by_jdbc_is_one_table_and_nothing_else() -> None:

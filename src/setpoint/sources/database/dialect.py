@@ -11,6 +11,20 @@ from setpoint.errors import NOTHING_STARTED, DefinitionError
 _BACKTICKS = ("mysql", "mariadb", "databricks", "hive2", "spark", "clickhouse", "bigquery")
 # Their drivers do not know JDBC's own spelling of dates, {d '...'}; they know that of SQL.
 _SQL_DATES = ("duckdb", "snowflake", "databricks", "hive2", "spark", "trino", "presto", "bigquery")
+# A moment in UTC where the cast of the standard is not known, or drops the offset without a word.
+_MOMENTS = {
+    "bigquery": "TIMESTAMP '{text}'",
+    "clickhouse": "toDateTime({seconds})",
+    "databricks": "TIMESTAMP '{text}'",
+    "hive2": "TIMESTAMP '{text}'",
+    "mariadb": "FROM_UNIXTIME({seconds})",
+    "mysql": "FROM_UNIXTIME({seconds})",
+    "oracle": "TIMESTAMP '{text}'",
+    "snowflake": "CAST('{text}' AS TIMESTAMP_TZ)",
+    "spark": "TIMESTAMP '{text}'",
+    "sqlite": "'{text}'",
+    "sqlserver": "CAST('{text}' AS datetimeoffset)",
+}
 # A driver in a jar of [spark] jars is not found by the URL alone.
 _DRIVERS = {
     "clickhouse": "com.clickhouse.jdbc.ClickHouseDriver",
@@ -85,7 +99,9 @@ class Dialect:
             case "date":
                 return self._time("d", "DATE", value.isoformat())
             case "timestamp":
-                return self._moment(value.strftime("%Y-%m-%d %H:%M:%S") + "+00:00")
+                text = value.strftime("%Y-%m-%d %H:%M:%S") + "+00:00"
+                form = _MOMENTS.get(self.name, "CAST('{text}' AS TIMESTAMP WITH TIME ZONE)")
+                return form.format(text=text, seconds=int(value.timestamp()))
             case _:
                 return self._time("ts", "TIMESTAMP", value.strftime("%Y-%m-%d %H:%M:%S"))
 
@@ -93,11 +109,6 @@ class Dialect:
         if self.name == "sqlite":
             return f"'{text}'"
         return f"{long} '{text}'" if self.name in _SQL_DATES else f"{{{short} '{text}'}}"
-
-    def _moment(self, text: str) -> str:
-        if self.name == "sqlserver":
-            return f"CAST('{text}' AS datetimeoffset)"
-        return f"TIMESTAMP '{text}'"
 
 
 def shown(url: str) -> str:

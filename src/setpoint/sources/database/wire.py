@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.sources.database.division import Division
 from setpoint.sources.database.snapshot import Snapshot
-from setpoint.spark.workers import MARK
+from setpoint.spark.workers import MARK, quick_next
 from setpoint.targets.postgres.catalog import StoredColumn
 from setpoint.targets.postgres.names import literal, quote
 from setpoint.targets.postgres.server import Server
@@ -44,6 +44,9 @@ _MOST_DIGITS = 38
 _ANY_NUMBER = "decimal(38,18)"
 # Whose elements are sent as text, because the driver would not notice a value out of range.
 _TEXT_ELEMENTS = ("numeric", *ENDS)
+
+# Spark works on a batch while the next one is fetched.
+_BYTES_AT_A_TIME = ("adbc.postgresql.batch_size_hint_bytes", str(2 << 20))
 
 Batches = Iterable[Any]
 
@@ -168,6 +171,7 @@ def reading(
     It travels to the executors by value and refers to nothing of this package, so that setpoint
     itself need not be installed there. A failure is told in one line that the driver reads.
     """
+    forget, at_a_time = quick_next(), _BYTES_AT_A_TIME
 
     def read(batches: Batches) -> Batches:
         import json
@@ -207,11 +211,13 @@ def reading(
                     with postgres.connect(url) as connection, connection.cursor() as cursor:
                         for statement in entering:
                             cursor.execute(statement)
+                        cursor.adbc_statement.set_options(**{at_a_time[0]: at_a_time[1]})
                         for condition in division[number]:
                             cursor.execute(f"{query} WHERE {condition}")
                             for found in cursor.fetch_record_batch():
                                 yield fitted(found)
                 except (postgres.Error, pa.ArrowException, OSError) as error:
                     raise failure(error) from None
+        forget()
 
     return read

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from setpoint.spark.workers import quick_next
+
 # Key hashes travel to the driver to prove that keys differ; beyond these limits SQL has to.
 _HASHES_PER_TASK = 1_000_000
 _TASKS_WITH_HASHES = 8
@@ -31,12 +33,9 @@ def ingesting(
     The rows of a task are known by its transaction id. Whoever publishes takes the rows of the
     tasks that Spark says have won; what a task that ran twice left besides is never looked at.
     """
-    most_rows, most_tasks = _HASHES_PER_TASK, _TASKS_WITH_HASHES
+    most_rows, most_tasks, forget = _HASHES_PER_TASK, _TASKS_WITH_HASHES, quick_next()
 
     def ingest(batches: Batches) -> Batches:
-        import sys
-        from zipimport import zipimporter
-
         import numpy as np
         import psycopg
         import pyarrow as pa
@@ -74,11 +73,7 @@ def ingesting(
                         for number, arrays in enumerate(seen):
                             arrays.append(batch.column(2 + masks + number).to_numpy())
             connection.commit()
-        # At the start of a task Spark has every finder read its archive again: pyspark's own, a
-        # tenth of a second of processor time. Without its finders the next task starts at once.
-        for path, finder in list(sys.path_importer_cache.items()):
-            if isinstance(finder, zipimporter):
-                del sys.path_importer_cache[path]
+        forget()
         proofs: list[bytes | None] = []
         for parts in seen:
             values = np.sort(np.concatenate(parts)) if proving and parts else None
