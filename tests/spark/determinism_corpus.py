@@ -905,11 +905,20 @@ def unique_keys_joined_to_unique_keys(t):
     return both.withColumn("n", t.F.row_number().over(t.W.orderBy("customer")))
 
 
+def known_customers(t, how):
+    right = t.customers.select("customer", t.F.lit(1).alias("known"))
+    both = t.orders.join(right, "customer", how).select("d", "known")
+    return both.withColumn("n", t.F.row_number().over(t.W.partitionBy("d").orderBy("d")))
+
+
+@case()
+def a_constant_behind_a_join(t):
+    return known_customers(t, "inner")
+
+
 @case("ties:n")
 def a_constant_that_an_outer_join_makes_null(t):
-    right = t.customers.select("customer", t.F.lit(1).alias("known")).distinct()
-    both = t.orders.select("customer").distinct().join(right, "customer", "full")
-    return both.withColumn("n", t.F.row_number().over(t.W.orderBy(t.F.lit(1))))
+    return known_customers(t, "left")
 
 
 @case("pick:(rows)")
