@@ -142,13 +142,8 @@ def test_plan_shows_the_steps_without_calling_the_pipeline(
     assert isinstance(data, dict)
     window = data["windows"][0]
     assert (window["action"], window["reason"]) == ("run", "never published")
-    assert [step["step"] for step in window["steps"]] == [
-        "check",
-        "stage",
-        "audit",
-        "publish",
-        "record",
-    ]
+    steps = [step["step"] for step in window["steps"]]
+    assert steps == ["check", "stage", "audit", "publish", "record"]
     assert not (project / "out").exists()
 
 

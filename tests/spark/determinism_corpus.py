@@ -872,3 +872,121 @@ sql(
 sql("exploded", "select order_id, p, c from orders lateral view posexplode(array(1, 2)) e as p, c")
 sql("view", "select * from stamped_orders", "clock:stamp")
 sql("view_without_its_clock", "select order_id from stamped_orders")
+
+# --- what is unique, and what only looks like it
+
+
+@case("pick:(rows)")
+def numbered_by_an_expression(t):
+    over = t.W.partitionBy(t.F.upper("customer")).orderBy(*ALL)
+    ranked = t.orders.withColumn("n", t.F.row_number().over(over)).where("n = 1")
+    return ranked.orderBy("n").limit(2)
+
+
+@case()
+def ordered_within_one_day(t):
+    day = t.orders.where("d = date'2026-04-25'").select("d", "customer", "cents").distinct()
+    over = t.W.orderBy("customer", "cents")
+    return day.withColumn("n", t.F.row_number().over(over))
+
+
+@case("ties:n")
+def unique_keys_multiplied_by_a_join(t):
+    once = t.orders.groupBy("customer").agg(t.F.max("placed").alias("placed"))
+    many = once.join(t.customers, "customer")
+    return many.withColumn("n", t.F.row_number().over(t.W.orderBy("customer")))
+
+
+@case()
+def unique_keys_joined_to_unique_keys(t):
+    once = t.orders.groupBy("customer").agg(t.F.max("placed").alias("placed"))
+    names = t.customers.groupBy("customer").agg(t.F.max("name").alias("name"))
+    both = once.join(names, "customer", "left")
+    return both.withColumn("n", t.F.row_number().over(t.W.orderBy("customer")))
+
+
+def known_customers(t, how):
+    right = t.customers.select("customer", t.F.lit(1).alias("known"))
+    both = t.orders.join(right, "customer", how).select("d", "known")
+    return both.withColumn("n", t.F.row_number().over(t.W.partitionBy("d").orderBy("d")))
+
+
+@case()
+def a_constant_behind_a_join(t):
+    return known_customers(t, "inner")
+
+
+@case("ties:n")
+def a_constant_that_an_outer_join_makes_null(t):
+    return known_customers(t, "left")
+
+
+@case("pick:(rows)")
+def limited_after_an_order_by_an_expression(t):
+    names = t.orders.select("customer").distinct()
+    return names.orderBy(t.F.length("customer")).limit(2)
+
+
+@case()
+def duplicates_dropped_by_a_unique_key(t):
+    once = t.orders.groupBy("customer").agg(t.F.max("placed").alias("placed"))
+    return once.dropDuplicates(["customer"])
+
+
+@case("unordered:(rows)")
+def numbered_items_of_a_list(t):
+    made = t.orders.groupBy("customer").agg(t.F.collect_list("order_id").alias("ids"))
+    return made.select("customer", t.F.posexplode("ids"))
+
+
+@case("ties:ids")
+def collected_over_an_order_with_ties(t):
+    over = t.W.partitionBy("customer").orderBy("placed")
+    return t.orders.select("order_id", t.F.collect_list("cents").over(over).alias("ids"))
+
+
+@case("pick:(rows)", "clock:(rows)", "random:r")
+def three_things_at_once(t):
+    made = t.orders.where(t.F.col("placed") < t.F.now()).limit(3)
+    return made.withColumn("r", t.F.rand())
+
+
+@case("clock:at")
+def clock_on_both_sides_of_a_union_by_name(t):
+    one = t.orders.select("order_id", t.F.now().alias("at"))
+    return one.unionByName(t.orders.select(t.F.now().alias("at"), "order_id"))
+
+
+@case()
+def joined_with_a_limit_of_one_row(t):
+    newest = t.orders.agg(t.F.max("placed").alias("newest"))
+    return t.orders.crossJoin(newest)
+
+
+sql(
+    "correlated",
+    "select order_id, (select max(name) from customers c where c.customer = "
+    "o.customer and o.placed < now()) n from orders o",
+    "clock:n",
+)
+sql("intersect", "select customer from orders intersect select customer from customers")
+sql(
+    "recursive",
+    "with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r",
+)
+sql(
+    "recursive_clock",
+    "with recursive r as (select 1 as n, now() as t union all select n + 1, t "
+    "from r where n < 3) select n, t from r",
+    "clock:t",
+)
+sql("values", "select * from values (1, 'rand()'), (2, 'x') as t(a, b)")
+sql("order_by_all_limit", "select customer, d from orders order by all limit 3")
+sql(
+    "nested_cte",
+    "with a as (select * from orders), b as (select order_id, rand() r from a), "
+    "c as (select order_id, r * 2 as q from b) select order_id, q from c",
+    "random:q",
+)
+sql("group_by_all", "select customer, sum(cents) s from orders group by all")
+sql("grouping_sets", "select customer, d, count(*) n from orders group by cube (customer, d)")

@@ -66,7 +66,7 @@ class Check:
 
     def describe(self) -> str:
         allowed = f"; allowed: {', '.join(self.allowed)}" if self.allowed else ""
-        return f"the plan depends on nothing but the window and its inputs{allowed}"
+        return f"search the plan for what would make a second run differ{allowed}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from setpoint.spark.determinism.check import found_in
+from setpoint.spark.determinism.check import deep, found_in
 from setpoint.spark.determinism.connect import _is_misleading
 from setpoint.spark.determinism.explained import read
 from setpoint.spark.determinism.functions import judged, line_in
@@ -60,6 +60,15 @@ def test_a_python_function_is_known_by_the_id_of_its_result() -> None:
 Project [outer(a#1)#7 AS x#2, upper(a#1) AS y#3]
 +- LocalRelation [a#1]"""
     assert names(plan) == {"udf:x"}
+
+
+def test_a_plan_of_a_thousand_steps_is_searched() -> None:
+    """A loop of withColumn is deep, not endless."""
+    steps = [f"Project [a#1, {n} AS x#{n + 10}]" for n in range(1000)]
+    lines = ["Project [a#1, now() AS n#2]", *steps, "LocalRelation [a#1]"]
+    drawn = [lines[0], *(f"{'   ' * depth}+- {line}" for depth, line in enumerate(lines[1:]))]
+    with deep():
+        assert names("\n".join(drawn)) == {"clock:n"}
 
 
 def test_a_bracket_in_a_literal_of_a_view_does_not_end_the_reading() -> None:

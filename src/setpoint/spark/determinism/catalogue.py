@@ -79,6 +79,8 @@ FLOAT_SUMS = frozenset(
         "corr",
         "covar_pop",
         "covar_samp",
+        "cov_population",
+        "cov_sample",
         "regr_slope",
         "regr_intercept",
         "regr_r2",

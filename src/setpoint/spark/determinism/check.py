@@ -26,7 +26,7 @@ def findings(frame: DataFrame, keys: Collection[str], function: Any = None) -> t
     `keys` are the columns by which rows are found again, `function` is the user's function in
     which a line is looked for when Spark does not tell it.
     """
-    with _deep():
+    with deep():
         if hasattr(frame, "_jdf"):
             plan = analysed.plan_of(frame)
 
@@ -67,14 +67,16 @@ def found_in(
 
     search = Search(judge)
     facts = search.visit(plan)
-    found = {(taint.kind, ROWS): (ROWS, taint) for taint in reversed(search.rows)}
+    found: dict[tuple[str, str, str], tuple[str, Taint]] = {}
+    for taint in search.rows:
+        found.setdefault((taint.kind, ROWS, taint.expression), (ROWS, taint))
     decisive = set(search.rows)
     folded = {name.lower() for name in keys}
     for item in facts.output:
         for taint in sorted(facts.taints.get(item.id, ()), key=lambda one: one.expression):
             stored = taint.kind == "float_key" and item.name.lower() not in folded
             if taint not in decisive and not stored:
-                found.setdefault((taint.kind, item.name), (item.name, taint))
+                found.setdefault((taint.kind, item.name, taint.expression), (item.name, taint))
     return list(found.values())
 
 
@@ -97,7 +99,8 @@ def _place(taint: Taint, place_of: Callable[[Taint], str], function: Any) -> str
 
 
 @contextmanager
-def _deep() -> Iterator[None]:
+def deep() -> Iterator[None]:
+    """Room for a recursion as deep as a plan of some thousand nodes."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _DEPTH))
     try:

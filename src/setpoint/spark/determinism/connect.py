@@ -16,12 +16,13 @@ from pyspark.sql.types import StructType
 
 from setpoint.spark.determinism import explained
 from setpoint.spark.determinism.catalogue import COLLECTS, FLOAT_SUMS, KIND_OF, PICKS
-from setpoint.spark.determinism.tree import INPUT, Node
+from setpoint.spark.determinism.tree import Node
 
 _FIELDS = "spark.sql.debug.maxToStringFields"
 _CALL = re.compile(rf"\b({'|'.join(sorted([*KIND_OF, *PICKS, *COLLECTS]))})\s*\(", re.IGNORECASE)
 _SUM = re.compile(rf"\b({'|'.join(sorted(FLOAT_SUMS))})\(")
-_TABLE = re.compile(r"SubqueryAlias ([\w.]+)$|View \(`([^`]+)`", re.MULTILINE)
+# Tables have a name of several parts, views are told as such; other aliases are of subqueries.
+_TABLE = re.compile(r"SubqueryAlias (\w+\.[\w.]+)$|View \(`([^`]+)`", re.MULTILINE)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _BRACKETS = {"(": ")", "[": "]"}
 
@@ -67,10 +68,10 @@ def _types(frame: Any, plan: Any, text: str) -> dict[str, str]:
     if _SUM.search(text):
         schemas += [StructType.fromJson(json.loads(one)) for one in _schemas(plan)]
         names = {found[1] or found[2] for found in _TABLE.finditer(text)}
-        for name in sorted(names - {INPUT}):
+        for name in sorted(names):
             try:
                 schemas.append(frame.sparkSession.table(name).schema)
-            except Exception:  # the alias of a subquery, not a table
+            except Exception:  # a table that this session may read but not describe
                 continue
     types: dict[str, str] = {}
     for schema in schemas:

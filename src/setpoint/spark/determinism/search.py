@@ -17,7 +17,6 @@ from setpoint.spark.determinism.catalogue import (
     EXPLODES,
     KEEPS_ARRAY,
     KIND_OF,
-    MOMENTS,
     ORDERLESS,
     TO_TIME,
 )
@@ -29,18 +28,27 @@ from setpoint.spark.determinism.facts import (
     Taints,
     all_identified,
     constants,
-    equalities,
 )
-from setpoint.spark.determinism.tree import Attribute, Expression, Node
+from setpoint.spark.determinism.shapes import (
+    LEFT_ONLY,
+    ids_of,
+    is_moment,
+    is_orderless,
+    is_same,
+    joined,
+    leaf,
+    output_of,
+    references_of,
+    renamed,
+    sort_below,
+    traced,
+    unique_groups,
+)
+from setpoint.spark.determinism.tree import Expression, Node
 
 # How a Python function in a plan is judged: the taints of its code.
 Judge = Callable[[Expression], Sequence[Taint]]
-# Between a sort and its limit these change no order.
-_THROUGH = frozenset(
-    ("Project", "SubqueryAlias", "View", "Filter", "Offset", "LocalLimit", "GlobalLimit")
-) | {"ResolvedHint"}
 _LIMITS = frozenset(["GlobalLimit", "LocalLimit", "Offset", "Tail"])
-_LEFT_ONLY = ("leftsemi", "leftanti")
 _SAME_FOR_ALL_ROWS = ("clock", "session")
 
 
@@ -88,7 +96,7 @@ class Search:
                 self._defined |= {item.number: item for item in node.children[:-1]}
                 return self.visit(node.children[-1], wanted)
             case "SubqueryAlias" if node.word == tree.INPUT:
-                return _leaf(Node("Input", output=output_of(node.children[0])))
+                return leaf(Node("Input", output=output_of(node.children[0])))
             case "CTERelationDef":
                 return self.visit(node.children[0])
             case "CTERelationRef":
@@ -98,7 +106,7 @@ class Search:
             case name if name in _LIMITS:
                 return self._limit(node, wanted)
             case _ if not node.children:
-                return _leaf(node)
+                return leaf(node)
             case _ if any(item.name == tree.UDF for use in node.uses for item in use):
                 return self._mapped(node)
             case _:
@@ -117,7 +125,7 @@ class Search:
         found = frozenset(item for part in below for item in part)
         if name in ORDERLESS and below:
             healed = frozenset(item for item in below[0] if not item.array)
-            return healed if _is_orderless(expression) else _fixed(found)
+            return healed if is_orderless(expression) else _fixed(found)
         if name not in KEEPS_ARRAY and name not in (tree.ALIAS, tree.GROUP):
             found = _fixed(found)
         return found | self._own(expression, facts, group)
@@ -130,7 +138,7 @@ class Search:
             return frozenset(self._judge(expression))
         if expression.type == "nondeterministic":
             return frozenset((Taint("udf", expression.text, expression.path),))
-        if name in TO_TIME and _is_moment(expression):
+        if name in TO_TIME and is_moment(expression):
             return frozenset((Taint("clock", expression.text, expression.path),))
         return aggregate_taints(expression, facts, group) if group else NONE
 
@@ -158,17 +166,17 @@ class Search:
 
     def _project(self, node: Node, needed: Ids) -> Facts:
         kept = [item for item in node.defines if item.id in needed]
-        below = self.visit(node.children[0], _references(kept))
+        below = self.visit(node.children[0], references_of(kept))
         taints = {item.id: self.taints(item, below) for item in kept}
         aliases = {item.id: item for item in kept if item.name == tree.ALIAS}
         definitions = {**below.definitions, **aliases}
-        uniques = _renamed(below.uniques, node.defines)
+        uniques = renamed(below.uniques, node.defines)
         return Facts(
             output_of(node), {**below.taints, **taints}, uniques, definitions, below.constants
         )
 
     def _filter(self, node: Node, needed: Ids) -> Facts:
-        facts = self.visit(node.children[0], needed | _references(node.uses))
+        facts = self.visit(node.children[0], needed | references_of(node.uses))
         self._decides(node.uses, facts)
         same = frozenset(one for use in node.uses for one in constants(use))
         fewer = tuple(unique - same for unique in facts.uniques)
@@ -176,13 +184,13 @@ class Search:
 
     def _aggregate(self, node: Node, needed: Ids) -> Facts:
         kept = [item for item in node.defines if item.id in needed]
-        below = self.visit(node.children[0], _references([*kept, *node.uses]))
+        below = self.visit(node.children[0], references_of([*kept, *node.uses]))
         for key in node.uses:
-            passed = any(_is_same(item, key) for item in kept)
+            passed = any(is_same(item, key) for item in kept)
             self._divides(self.taints(key, below), passed=passed)
         group = Group(below.closure(all_identified(node.uses)), below)
         taints = {item.id: self.taints(item, below, group) for item in kept}
-        unique = _grouped(node)
+        unique = unique_groups(node)
         return Facts(
             output_of(node),
             {**below.taints, **taints},
@@ -195,7 +203,7 @@ class Search:
         own = frozenset(item.id for item in node.defines)
         kept = [item for item in node.defines if item.id in needed]
         live = needed - own
-        below = self.visit(node.children[0], live | _references(kept))
+        below = self.visit(node.children[0], live | references_of(kept))
         taints, uniques = dict(below.taints), list(below.uniques)
         for item in kept:
             over = next((part for part in item if part.name == tree.WINDOW), None)
@@ -204,7 +212,7 @@ class Search:
                 continue
             taints[item.id] = self._over(over, below, live)
             if over.children[0].name == "row_number":
-                uniques.append(all_identified(over.children[1].children) | {item.id})
+                uniques.append(references_of(over.children[1].children) | {item.id})
         return replace(below, output=output_of(node), taints=taints, uniques=tuple(uniques))
 
     def _over(self, window: Expression, facts: Facts, live: Ids) -> Taints:
@@ -224,8 +232,10 @@ class Search:
         return found | own | window_taints(function, over)
 
     def _join(self, node: Node, needed: Ids) -> Facts:
-        inside = needed | _references(node.uses)
-        left, right = (self.visit(child, inside) for child in node.children)
+        inside = needed | references_of(node.uses)
+        left, right = (
+            self.visit(child, inside & frozenset(ids_of(child))) for child in node.children
+        )
         outer = {"leftouter": (1,), "rightouter": (0,), "fullouter": (0, 1)}.get(node.word, ())
         # Rows without a partner have nulls: what followed from nothing no longer does.
         known = [
@@ -237,13 +247,13 @@ class Search:
         output = left.output + right.output
         both = Facts(output, taints, (), {**known[0], **known[1]}, fixed)
         self._decides(node.uses, both)
-        if node.word in _LEFT_ONLY or node.word.startswith("existence"):
+        if node.word in LEFT_ONLY or node.word.startswith("existence"):
             extra = tuple(a for a in node.output if a.id not in left.ids)
             return replace(left, output=left.output + extra)
-        return replace(both, uniques=_joined(node, left, right))
+        return replace(both, uniques=joined(node, left, right))
 
     def _lateral(self, node: Node, needed: Ids) -> Facts:
-        left = self.visit(node.children[0], needed | _references(node.uses))
+        left = self.visit(node.children[0], needed | references_of(node.uses))
         query = next(item for item in node.uses if item.plan is not None)
         assert query.plan is not None
         outer = self._outer
@@ -279,7 +289,7 @@ class Search:
         return Facts(output, taints)
 
     def _deduplicate(self, node: Node, needed: Ids) -> Facts:
-        keys = _references(node.uses)
+        keys = references_of(node.uses)
         facts = self.visit(node.children[0], needed | keys)
         for key in node.uses:
             self._divides(self.taints(key, facts), passed=key.id in needed)
@@ -311,12 +321,12 @@ class Search:
                 self.rows.append(taint)
 
     def _limit(self, node: Node, needed: Ids) -> Facts:
-        sort = _sort_below(node)
+        sort = sort_below(node)
         order = sort.order if sort is not None else ()
         below = node.children[0]
         while below.name in _LIMITS:
             below = below.children[0]
-        facts = self.visit(below, needed | (_references(order) & frozenset(_ids(below))))
+        facts = self.visit(below, needed | (references_of(order) & frozenset(ids_of(below))))
         if node.number == 0 and node.name != "Offset":
             return facts
         if sort is not None:
@@ -328,7 +338,7 @@ class Search:
             fixed = base.closure(all_identified(order))
             # An order that changes by itself is told as that.
             total = len(self.rows) > before or base.is_one_row(fixed)
-            total = total or _traced(needed, node, sort) <= fixed
+            total = total or traced(needed, node, sort) <= fixed
         else:
             fixed = facts.closure(())
             total = needed <= fixed or facts.is_one_row(fixed)
@@ -340,7 +350,7 @@ class Search:
         return facts
 
     def _generate(self, node: Node, needed: Ids) -> Facts:
-        facts = self.visit(node.children[0], needed | _references(node.uses))
+        facts = self.visit(node.children[0], needed | references_of(node.uses))
         found = NONE
         for item in node.uses:
             found |= self.taints(item, facts)
@@ -373,12 +383,12 @@ class Search:
                 self.rows = outside
         facts, rows = self._known[node.number]
         self.rows += rows
-        renamed = {old.id: new.id for old, new in zip(facts.output, node.output, strict=False)}
-        taints = {new: facts.taints.get(old, NONE) for old, new in renamed.items()}
+        fresh = {old.id: new.id for old, new in zip(facts.output, node.output, strict=False)}
+        taints = {new: facts.taints.get(old, NONE) for old, new in fresh.items()}
         uniques = tuple(
-            frozenset(renamed[one] for one in unique)
+            frozenset(fresh[one] for one in unique)
             for unique in facts.uniques
-            if unique <= renamed.keys()
+            if unique <= fresh.keys()
         )
         return Facts(node.output, taints, uniques)
 
@@ -399,7 +409,7 @@ class Search:
         return replace(facts, output=node.output, taints={**facts.taints, **own})
 
     def _pass_on(self, node: Node, needed: Ids) -> Facts:
-        inside = needed | _references((*node.uses, *node.order))
+        inside = needed | references_of((*node.uses, *node.order))
         parts = [self.visit(child, inside) for child in node.children]
         facts = parts[0]
         for part in parts[1:]:
@@ -408,157 +418,9 @@ class Search:
         return replace(facts, output=facts.output + extra) if extra else facts
 
 
-def output_of(node: Node) -> tuple[Attribute, ...]:
-    """The columns of a node, in their order."""
-    match node.name:
-        case "Project" | "Aggregate":
-            return tuple(Attribute(i.id, i.label, i.type) for i in node.defines)
-        case "Window":
-            own = tuple(Attribute(i.id, i.label, i.type) for i in node.defines)
-            return output_of(node.children[0]) + own
-        case "Join" if node.word in _LEFT_ONLY or node.word.startswith("existence"):
-            return output_of(node.children[0]) + node.output
-        case "Join":
-            return tuple(item for child in node.children for item in output_of(child))
-        case "LateralJoin":
-            plans = [item.plan for item in node.uses if item.plan is not None]
-            return output_of(node.children[0]) + output_of(plans[0])
-        case "Generate":
-            return output_of(node.children[0]) + node.output
-        case "WithCTE":
-            return output_of(node.children[-1])
-        case _ if node.output or not node.children:
-            return node.output
-        case _:
-            return output_of(node.children[0])
-
-
-def _leaf(node: Node) -> Facts:
-    """A relation; where its rows lie is told by a hidden column."""
-    hidden = {
-        item.id: frozenset((Taint("placement", "_metadata", node.path),))
-        for item in node.output
-        if item.name == "_metadata"
-    }
-    unique: tuple[Ids, ...] = ()
-    if node.name == "OneRowRelation":
-        unique = (frozenset(),)
-    elif node.name == "Range":
-        unique = (frozenset(item.id for item in node.output),)
-    return Facts(node.output, hidden, unique)
-
-
-def _ids(node: Node) -> Iterable[int]:
-    return (item.id for item in output_of(node))
-
-
-def _references(expressions: Iterable[Expression]) -> Ids:
-    found: set[int] = set()
-    for expression in expressions:
-        for item in expression:
-            if item.name == tree.ATTRIBUTE:
-                found.add(item.id)
-            elif item.plan is not None:
-                found |= _plan_references(item.plan)
-    return frozenset(found)
-
-
-def _plan_references(node: Node) -> Ids:
-    """The attributes that a subquery reads, those of the query around it among them."""
-    found = _references((*node.defines, *node.uses, *node.order))
-    for child in node.children:
-        found |= _plan_references(child)
-    return found
-
-
 def _fixed(taints: Taints) -> Taints:
     """Taints after a function for which the order of an array counts."""
     return frozenset(replace(item, array=False) for item in taints)
-
-
-def _is_moment(expression: Expression) -> bool:
-    first = expression.children[0] if expression.children else expression
-    if first.name == tree.GROUP and first.children:
-        first = first.children[0]
-    return first.name == tree.LITERAL and first.label.strip().lower() in MOMENTS
-
-
-def _is_orderless(expression: Expression) -> bool:
-    """Whether array_sort has Spark's own comparison; one of the user's may have ties."""
-    if expression.name != "array_sort" or len(expression.children) < 2:
-        return True
-    names = {item.name for item in expression.children[1]}
-    words = {item.label for item in expression.children[1] if item.name == tree.LITERAL}
-    return names <= _COMPARISON and words <= _COMPARISON_WORDS
-
-
-_COMPARISON = frozenset(
-    ("lambda_function", "lambdafunction", "if", "and", "is_null", "isnull", "less_than")
-) | {"greater_than", "named_lambda_variable", tree.LITERAL, tree.GROUP}
-_COMPARISON_WORDS = frozenset(
-    ("0", "1", "-1", "if", "else", "AND", "<", ">", "-", "lambda", "left", "right", "false", "true")
-) | {"lambda left", "lambda right"}
-
-
-def _grouped(node: Node) -> Ids | None:
-    """The columns in which no two groups agree; None if one of the keys is not among them."""
-    unique = set()
-    for key in node.uses:
-        found = next((i.id for i in node.defines if _is_same(i, key)), None)
-        if found is None:
-            return None
-        unique.add(found)
-    return frozenset(unique)
-
-
-def _is_same(item: Expression, key: Expression) -> bool:
-    inner = item.children[0] if item.name == tree.ALIAS and item.children else item
-    if key.name == tree.ALIAS and key.children:
-        key = key.children[0]
-    if key.name == tree.ATTRIBUTE:
-        return inner.name == tree.ATTRIBUTE and inner.id == key.id
-    return inner.references == key.references and inner.text == key.text
-
-
-def _renamed(uniques: Iterable[Ids], items: Sequence[Expression]) -> tuple[Ids, ...]:
-    """Unique columns under the names that a projection gives them."""
-    names: dict[int, int] = {}
-    for item in items:
-        source = item.children[0] if item.name == tree.ALIAS and item.children else item
-        if source.name == tree.ATTRIBUTE:
-            names.setdefault(source.id, item.id)
-    return tuple(
-        frozenset(names[one] for one in unique) for unique in uniques if unique <= names.keys()
-    )
-
-
-def _joined(node: Node, left: Facts, right: Facts) -> tuple[Ids, ...]:
-    pairs = [pair for use in node.uses for pair in equalities(use)]
-    matched = frozenset(one for pair in pairs for one in pair)
-    uniques = [one | other for one in left.uniques for other in right.uniques]
-    # A partner of at most one row multiplies nothing.
-    if node.word in ("inner", "leftouter") and right.is_one_row(right.closure(matched)):
-        uniques += left.uniques
-    if node.word in ("inner", "rightouter") and left.is_one_row(left.closure(matched)):
-        uniques += right.uniques
-    return tuple(uniques)
-
-
-def _sort_below(node: Node) -> Node | None:
-    below = node.children[0]
-    while below.name in _THROUGH:
-        below = below.children[0]
-    return below if below.name == "Sort" else None
-
-
-def _traced(needed: Ids, node: Node, sort: Node) -> Ids:
-    """The columns of the sorted rows that the needed ones are made of."""
-    below = node.children[0]
-    while below is not sort:
-        if below.name == "Project":
-            needed = _references([item for item in below.defines if item.id in needed])
-        below = below.children[0]
-    return needed
 
 
 def _order(taint: Taint) -> tuple[str, str]:

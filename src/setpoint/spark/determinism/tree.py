@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 # Steps from the root of a plan to an expression: ("child", 0), ("expression", 2), ("plan", 0) ...
 Path = tuple[tuple[str, int], ...]
@@ -43,12 +44,12 @@ class Expression:
         for child in self.children:
             yield from child
 
-    @property
+    @cached_property
     def references(self) -> frozenset[int]:
         """The ids of the attributes that it reads."""
         return frozenset(item.id for item in self if item.name == ATTRIBUTE)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The expression for a message, without Spark's ids."""
         match self.name:
