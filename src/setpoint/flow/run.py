@@ -173,6 +173,7 @@ class Attempt:
         self._staged: Staged | None = None
         self._results: tuple[AuditResult, ...] = ()
         self._notes: tuple[str, ...] = ()
+        self._aside: tuple[str, ...] = ()
         self._sent = False
         self._verdict: Verdict | None = None
 
@@ -322,7 +323,7 @@ class Attempt:
             )
         except SetpointError as error:
             # What was put aside is published already, whatever becomes of the rest.
-            error.state = " ".join([error.state, *(f"{note}." for note in self._notes)])
+            error.state = " ".join([error.state, *(f"{note}." for note in self._aside)])
             raise
         self._reach("committed")
 
@@ -353,7 +354,7 @@ class Attempt:
                 next="Make the pipeline deterministic, then run again.",
             )
         if rows:
-            self._notes += (
+            self._aside = (
                 f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",
             )
 
@@ -421,6 +422,7 @@ class Attempt:
             notes=(
                 *(self._staged.notes if self._staged else ()),
                 *self._notes,
+                *self._aside,
                 *(verdict.published.notes if verdict.published else ()),
             ),
         )
