@@ -354,9 +354,7 @@ class Attempt:
                 next="Make the pipeline deterministic, then run again.",
             )
         if rows:
-            self._aside = (
-                f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",
-            )
+            self._aside = (f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",)
 
     def _record(self) -> None:
         self._reach("published")

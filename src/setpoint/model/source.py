@@ -67,7 +67,8 @@ class Files:
             "format": self.format,
             "schema": self.schema,
             "options": dict(self.options),
-            "paths": list(self.paths) if self.by_window else [],
+            "paths": list(self.paths),
+            "absent": self.absent,
         }
 
 
@@ -233,7 +234,7 @@ def files(
     the path is what bounds the read. The format follows from the suffix, or is given. CSV and
     JSON need a `schema` in Spark's notation, because a guess from the data changes with the
     data. `options` are those of Spark's reader for the format. A window for which no file is
-    there fails; with `absent="empty"` it has no rows, which needs a `schema`.
+    there fails; with `absent="empty"` it has no rows.
     """
     if not paths or not all(isinstance(path, str) and path.strip("/ ") for path in paths):
         raise _source_error(f"files() got {paths!r:.80} where paths belong")
@@ -245,8 +246,6 @@ def files(
         )
     if absent not in get_args(Absent):
         raise _source_error(f"files({paths[0]!r}): absent={absent!r:.40} is not known")
-    if absent == "empty" and not schema:
-        raise _source_error(f'files({paths[0]!r}): absent="empty" needs schema=')
     if known != "parquet" and not schema:
         raise _source_error(
             f"files({paths[0]!r}): {known} files need schema=, for example "

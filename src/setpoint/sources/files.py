@@ -7,23 +7,21 @@ After the rows were staged, the files are looked at again: a change in between i
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from setpoint.errors import SetpointError, some_of
+from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, some_of
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
 from setpoint.model.run import Pinned
-from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
+from setpoint.model.slice import NULL_PARTITION, SliceRule
 from setpoint.model.source import Files, Source
 from setpoint.model.window import Window
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 _PATTERN = re.compile(r"[*?\[]")
 _VARIES = re.compile(r"[*?\[]|\{(?:start|end|date)\b")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,26 @@ class FilesSource:
         return frozenset()
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
+        for window in windows:
+            self._refuse_shared_path(window)
         return {window: _pinned(self._owned(window)) for window in windows}
+
+    def _refuse_shared_path(self, window: Window) -> None:
+        """A path that is the same for two windows would give its rows to both."""
+        if self._source.time is not None or not self._files.by_window:
+            return
+        paths = self._files.paths_of(window)
+        for other in (window.previous(), window.next()):
+            if self._files.paths_of(other) == paths:
+                raise DefinitionError(
+                    "SP-D07",
+                    f"The source {self._name}: the path {some_of(paths)} is that of {window.id} "
+                    f"and of {other.id}.",
+                    why="Each of these windows would publish all rows of the path.",
+                    state=NOTHING_STARTED,
+                    next="Put more of the window into the path, {start:%Y-%m-%dT%H%M%z}, or clip "
+                    "the rows with time=.",
+                )
 
     def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
         pinned = self.pin([window])[window]
@@ -87,9 +103,10 @@ class FilesSource:
         frame = self._frame(session, window, pinned)
         if self._source.time is None:
             return frame
+        from setpoint.spark.clip import clipped
+
         kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
-        rule = self._rule(kinds)
-        return frame.where(rule.predicate(window))
+        return clipped(frame, self._rule(kinds), window, self.label)
 
     def read_increment(
         self,
@@ -114,27 +131,24 @@ class FilesSource:
 
     def _frame(self, session: SparkSession, window: Window | None, pinned: Pinned) -> DataFrame:
         from setpoint.spark.files import literal_path
+        from setpoint.spark.loading import Folders, load
 
         owned: list[SeenFile] = pinned.handle
+        if not owned and self._files.absent == "fail":
+            paths = self._files.paths if window is None else self._files.paths_of(window)
+            what = f"no file of {window.id if window else 'it'} is at {some_of(paths)}"
+            raise missing(self._name, self.label, what)
         # Without a file of its own a window reads nothing, in the columns of the others.
         chosen = owned or self._listed(window)
-        if not chosen and self._files.absent == "fail":
-            paths = self._files.paths if window is None else self._files.paths_of(window)
-            raise missing(self._name, self.label, f"no file is at {some_of(paths)}")
-        if not chosen:
-            return session.createDataFrame([], self._files.schema)
-        base = _spark_path(self._base())
-        given = {"mode": "FAILFAST"} if self._files.format != "parquet" else {}
-        if self._files.format == "parquet" and not self._files.schema:
-            # The columns of all files, not those of whichever is looked at first.
-            given["mergeSchema"] = "true"
-        reader = session.read.format(self._files.format).options(
-            **{**given, **self._files.options, "basePath": base}
-        )
-        if self._files.schema:
-            reader = reader.schema(self._files.schema)
+        if not chosen and not self._files.schema:
+            raise missing(self._name, self.label, "no file tells which columns it has")
+        base = self._base()
+        names = list(dict.fromkeys(n for f in chosen for n in _folders(f.path[len(base) :])))
+        dated = [self._source.time] if self._source.time and self._dated(chosen) else []
+        folders = Folders(_spark_path(base), names, dated)
+        places = [literal_path(_spark_path(file.path)) for file in chosen]
         try:
-            frame = reader.load([literal_path(_spark_path(file.path)) for file in chosen])
+            frame = load(session, self._files, places, folders, self.label)
             return frame if owned else frame.limit(0)
         except Exception as error:
             raise unreadable(self.label, error) from error
@@ -142,25 +156,31 @@ class FilesSource:
     def _owned(self, window: Window) -> list[SeenFile]:
         """The files of a window, in the order of their paths."""
         files = self._listed(window)
-        column = self._source.time
-        if column is None:
+        if not self._dated(files):
             return files
-        above = len(self._base())
-        valued = [(file, _folders(file.path[above:]).get(column)) for file in files]
-        if not files or any(value is None for _, value in valued):
-            return files
-        rule = self._folder_rule(column, [str(value) for _, value in valued])
-        if rule is None:
-            return files
-        return [file for file, value in valued if rule.holds(window, _value(rule, str(value)))]
+        column = self._source.time or ""
+        try:
+            rule = SliceRule.of(column, "date", self._every, self._timezone)
+        except SetpointError:
+            return files  # told when the rows are clipped
+        return [file for file in files if rule.holds(window, self._day(file))]
 
-    def _folder_rule(self, column: str, values: Sequence[str]) -> SliceRule | None:
-        """How the values of folders tell windows; None when Spark has to look at the rows."""
-        known = [value for value in values if value != NULL_PARTITION]
-        if all(_DATE.fullmatch(value) for value in known):
-            with suppress(SetpointError):
-                return SliceRule.of(column, "date", self._every, self._timezone)
-        return None
+    def _day(self, file: SeenFile) -> date | None:
+        """The date that a file's folder tells for the time column; None for the null folder."""
+        text = _folders(file.path[len(self._base()) :])[self._source.time or ""]
+        return None if text == NULL_PARTITION else date.fromisoformat(text)
+
+    def _dated(self, files: Sequence[SeenFile]) -> bool:
+        """Whether folders tell the date of every file, and nothing says that it is no date."""
+        declared = _declared(self._files.schema, self._source.time or "")
+        if self._source.time is None or declared not in (None, "date"):
+            return False
+        try:
+            for file in files:
+                self._day(file)
+        except (KeyError, ValueError):
+            return False
+        return bool(files)
 
     def _rule(self, kinds: dict[str, str]) -> SliceRule:
         column = self._source.time or ""
@@ -191,53 +211,75 @@ class FilesSource:
 
 
 def _find(path: str) -> Iterator[SeenFile]:
-    """The data files at a path, below a folder, or matching a pattern."""
+    """The data files at a path, below a folder, or matching a pattern.
+
+    In a pattern, `*` and `?` stay within one name and `**` stands for any folders, wherever the
+    files lie. A folder that matches stands for all files below it.
+    """
+    pattern = _PATTERN.search(path)
+    start = path[: pattern.start()].rpartition("/")[0] or "/" if pattern else path
+    wanted = re.compile(_translated(path) + r"(?:/.*)?", re.DOTALL) if pattern else None
     with reaching(path):
-        if "://" in path:
-            yield from _find_remote(path)
-            return
-        for place in glob.iglob(path, recursive=True) if _PATTERN.search(path) else [path]:
-            if os.path.isdir(place):
-                for file in sorted(_below(place)):
-                    yield _stat(file)
-            elif os.path.exists(place) and not _is_hidden(os.path.basename(place)):
-                yield _stat(place)
+        for file in _find_remote(start) if "://" in start else _find_local(start):
+            inner = file.path[len(start) :].strip("/").split("/")
+            if any(_is_hidden(part) for part in inner if part):
+                continue
+            if wanted is None or wanted.fullmatch(file.path):
+                yield file
 
 
-def _below(folder: str) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        yield from (os.path.join(parent, name) for name in names if not _is_hidden(name))
+def _translated(pattern: str) -> str:
+    """A pattern as a regular expression."""
+    parts = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    found = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]/]+\])", pattern)
+    return "".join(parts.get(part) or _literal_or_class(part) for part in found)
+
+
+def _literal_or_class(part: str) -> str:
+    if not (part.startswith("[") and part.endswith("]")):
+        return re.escape(part)
+    inner = part[1:-1].replace("\\", "\\\\")
+    return f"[{'^' + inner[1:] if inner[0] == '!' else inner}]" if inner != "[" else r"\["
+
+
+def _find_local(place: str) -> Iterator[SeenFile]:
+    if os.path.isfile(place):
+        if not _is_hidden(os.path.basename(place)):
+            yield _stat(place)
+        return
+    been = set()
+    for parent, folders, names in os.walk(place, followlinks=True):
+        real = os.path.realpath(parent)
+        if real in been:  # by another link: its files are not there twice
+            folders.clear()
+            continue
+        been.add(real)
+        folders[:] = sorted(name for name in folders if not _is_hidden(name))
+        for name in names:
+            if not _is_hidden(name):
+                yield _stat(os.path.join(parent, name))
 
 
 def _stat(path: str) -> SeenFile:
     found = os.stat(path)
     modified = found.st_mtime_ns // 1_000_000
-    return SeenFile(
-        os.path.normpath(path), found.st_size, modified, (found.st_ino, found.st_ctime_ns)
-    )
+    mark = (found.st_ino, found.st_ctime_ns)
+    return SeenFile(os.path.normpath(path), found.st_size, modified, mark)
 
 
-def _find_remote(path: str) -> Iterator[SeenFile]:
+def _find_remote(start: str) -> Iterator[SeenFile]:
     from pyarrow import fs
 
-    scheme = path.partition("://")[0]
-    pattern = _PATTERN.search(path)
-    start = path[: pattern.start()].rpartition("/")[0] if pattern else path
+    scheme, _, rest = start.partition("://")
     # pyarrow spells s3a as s3.
     native = "s3" if scheme in ("s3a", "s3n") else scheme
-    system, place = fs.FileSystem.from_uri(f"{native}{start[len(scheme) :]}")
+    system, place = fs.FileSystem.from_uri(f"{native}://{rest}")
     info = system.get_file_info(place)
-    prefix = f"{start[: len(start) - len(place)]}" if start.endswith(place) else f"{scheme}://"
     if info.type == fs.FileType.File:
         yield SeenFile(start, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
         return
-    wanted = re.compile(fnmatch.translate(path)) if pattern else None
-    for file in listed(system, place):
-        full = f"{prefix}{file.path}"
-        inner = full[len(start) :].strip("/").split("/")
-        if any(_is_hidden(part) for part in inner) or (wanted and not wanted.match(full)):
-            continue
+    for file in listed(system, place, start=len(place)):
+        full = f"{start.rstrip('/')}/{file.path.lstrip('/')}"
         yield SeenFile(full, file.size, file.modified_ms)
 
 
@@ -256,8 +298,10 @@ def _folders(path: str) -> dict[str, str]:
     return {unquote(name): unquote(value) for name, _, value in parts}
 
 
-def _value(rule: SliceRule, text: str) -> Any:
-    return None if text == NULL_PARTITION else typed(rule.kind, text)
+def _declared(schema: str, column: str) -> str | None:
+    """The type that a schema in Spark's notation gives a column; None when it does not name it."""
+    found = re.search(rf"(?:^|,)\s*`?{re.escape(column)}`?\s*:?\s+(\w+)", schema, re.IGNORECASE)
+    return found[1].lower() if found else None
 
 
 def _spark_path(path: str) -> str:

@@ -42,7 +42,6 @@ def test_a_path_takes_the_windows_times(path: str, found: str) -> None:
         (lambda: files("in/data"), "format is not known"),
         (lambda: files("in/a.csv", "in/b.json", schema="id int"), "format is not known"),
         (lambda: files("in/a.csv"), "need schema="),
-        (lambda: files("in/a.parquet", absent="empty"), "needs schema="),
         (lambda: files(""), "where paths belong"),
         (lambda: jdbc(connection="x"), "either a table or query="),
         (lambda: rows("no function", schema="id int"), "needs a function"),

@@ -1,0 +1,43 @@
+"""Clipping a frame to a window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
+from setpoint.spark.contents import quoted
+from setpoint.spark.workers import OWN_END, OWN_START
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Ids of windows, of any grain, as texts and as numbers.
+_SHAPES = {
+    "string": r"^\d{4}-(W\d{2}|\d{2}(-\d{2}(T\d{2}(:\d{2})?([+-]\d{4,6})?)?)?)$",
+    "integer": r"^\d{6}(\d{2}(\d{2})?)?$",
+    "long": r"^\d{6}(\d{2}(\d{2})?)?$",
+}
+
+
+def clipped(frame: DataFrame, rule: SliceRule, window: Window, label: str) -> DataFrame:
+    """The rows of a window.
+
+    A text or a number tells a window by being its id. Where other values stand in the column,
+    no window would ever hold their rows: that is an error, not an empty window.
+    """
+    shape = _SHAPES.get(rule.kind)
+    if shape is None:
+        return frame.where(rule.predicate(window))
+    value = F.col(quoted(rule.column))
+    text = value.cast("string")
+    message = F.concat(
+        F.lit(f"{OWN_START}SP-R02|The column {rule.column} of {label} holds '"),
+        F.substr(text, F.lit(1), F.lit(40)),
+        F.lit(f"', which is not the id of a window such as {window.id}.{OWN_END}"),
+    )
+    unfit = value.isNotNull() & ~text.rlike(shape)
+    mine = F.expr(rule.predicate(window))
+    return frame.where(F.when(unfit, F.raise_error(message).cast("boolean")).otherwise(mine))

@@ -1,0 +1,166 @@
+"""Files as a source: which ones a window reads, and what becomes of their values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.test_repeatable_reads import DAY, SCHEMA, read, reading, stored, write
+
+from setpoint import DefinitionError, PermanentError, Window, delta, files, source
+from setpoint.model.source import Source
+from setpoint.sources.files import FilesSource, _find
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("in/*.csv", ["in/a.csv"]),
+        ("in/**/*.csv", ["in/a.csv", "in/x/b.csv", "in/x/y/c.csv"]),
+        ("in/x", ["in/x/b.csv", "in/x/y/c.csv"]),
+        ("in/?", ["in/x/b.csv", "in/x/y/c.csv"]),
+        ("in/[ax]*", ["in/a.csv", "in/x/b.csv", "in/x/y/c.csv"]),
+        ("in/[!a]/*.csv", ["in/x/b.csv"]),
+        ("in/link/*.csv", ["in/link/z.csv"]),
+        ("in/[[]q]/*", ["in/[q]/d.txt"]),
+        ("in/none*", []),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_pattern_means_the_same_everywhere(
+    tmp_path: Path, pattern: str, found: list[str], scheme: str
+) -> None:
+    """On a disk and in a store: `*` stays within a name, unfinished files are passed over."""
+    names = ["in/a.csv", "in/x/b.csv", "in/x/y/c.csv", "in/[q]/d.txt", "in/_temporary/0/e.csv"]
+    for name in [*names, "in/x/_f.csv", "in/.g.csv", "other/z.csv"]:
+        write(tmp_path / name, "1")
+    os.symlink(tmp_path / "other", tmp_path / "in" / "link")
+    os.symlink(tmp_path / "in", tmp_path / "other" / "up")  # a circle
+    place = f"{scheme}{tmp_path}/{pattern}"
+    paths = [file.path.removeprefix(f"{scheme}{tmp_path}/") for file in _find(place)]
+    linked = [path for path in paths if "link" in path and "link" not in pattern]
+    assert sorted(set(paths) - set(linked)) == found
+
+
+@pytest.mark.parametrize(
+    ("every", "timezone", "path", "window"),
+    [
+        ("hour", "UTC", "in/{date}/*.csv", "2026-04-25T13"),
+        ("hour", "Europe/Berlin", "in/{start:%Y-%m-%dT%H}.csv", "2026-10-25T02+0100"),
+    ],
+)
+def test_a_path_of_two_windows_is_refused(
+    tmp_path: Path, every: str, timezone: str, path: str, window: str
+) -> None:
+    """Each window would publish all rows of the path: 24 copies of a day."""
+    chosen = Window.parse(window, every=every, timezone=timezone)
+    made = files(path, schema=SCHEMA)
+    adapter = FilesSource("lake", Source(made), made, str(tmp_path), chosen.grain, timezone)
+    with pytest.raises(DefinitionError, match=r"SP-D07.*the path"):
+        adapter.pin([chosen])
+    clipped = FilesSource("x", Source(made, "t"), made, str(tmp_path), chosen.grain, timezone)
+    assert clipped.pin([chosen])
+
+
+def test_a_header_counts(lab: Any) -> None:
+    """Columns go by the names of the header; another order is an error, not other values."""
+    write(lab.root / "a.csv", "order_id,amount", "1,100")
+    given = source(
+        files("*.csv", schema="order_id long, amount long", options={"header": "true"}), whole=True
+    )
+    assert read(lab, given) == [(1, 100)]
+    write(lab.root / "b.csv", "amount,order_id", "200,2")
+    with pytest.raises(Exception, match="header"):
+        read(lab, given)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.25", "1.25"), ("1.250", "1.25"), ("-7", "-7.00"), ("1.5e2", "150.00"), ("", None)]
+    + [(text, "SP-R01") for text in ("1.005", "2.999", "1e-3", "123456789.00", "one")],
+)
+def test_decimals_are_not_rounded(lab: Any, text: str, value: str | None) -> None:
+    write(lab.root / "a.csv", f"{text},2026-04-25")
+    given = source(files("a.csv", schema="amount decimal(8,2), d date"), time="d")
+    if value == "SP-R01":
+        with pytest.raises(Exception, match=r"SP-R01\|The value"):
+            read(lab, given)
+        return
+    assert read(lab, given) == [(None if value is None else Decimal(value), DAY)]
+
+
+def test_folders_are_texts_and_dates_never_numbers(lab: Any) -> None:
+    """What a value looks like in one window must not change the type of the column."""
+    stored(lab.root / "lake" / "d=2026-04-25" / "code=007" / "x.parquet", id=[1])
+    given = source(files("lake", format="parquet"), time="d")
+    assert read(lab, given) == [(1, DAY, "007")]
+    named = files("lake", format="parquet", schema="id long, code int")
+    assert read(lab, source(named, time="d")) == [(1, DAY, 7)]
+
+
+def test_a_folder_that_is_no_date_hides_no_other(lab: Any) -> None:
+    stored(lab.root / "lake" / "d=2026-04-25" / "x.parquet", id=[1])
+    stored(lab.root / "lake" / "d=2026-02-30" / "x.parquet", id=[2])
+    assert read(lab, source(files("lake", format="parquet"), time="d")) == [(1, "2026-04-25")]
+
+
+def test_folders_of_dates_read_as_moments_lose_no_row(lab: Any) -> None:
+    """The schema says timestamp: the rows are clipped as moments, whatever their folder."""
+    stored(lab.root / "lake" / "d=2026-04-25" / "x.parquet", id=[1])
+    made = files("lake", format="parquet", schema="id long, d timestamp")
+    found = read(
+        lab,
+        source(made, time="d"),
+        "2026-04-24",
+        timezone="America/New_York",
+        target=delta("out", partition_by="d"),
+    )
+    assert [row[0] for row in found] == [1]
+
+
+def test_a_window_without_a_folder_fails_or_is_empty_as_said(lab: Any) -> None:
+    stored(lab.root / "lake" / "d=2026-04-25" / "x.parquet", id=[1])
+    with pytest.raises(PermanentError, match=r"SP-R01.*2026-04-26"):
+        read(lab, source(files("lake", format="parquet"), time="d"), "2026-04-26")
+    quiet = source(files("lake", format="parquet", absent="empty"), time="d")
+    assert read(lab, quiet, "2026-04-26") == []
+
+
+def test_texts_that_are_no_windows_are_an_error(lab: Any) -> None:
+    """Otherwise no window would ever hold their rows, and every one would look empty."""
+    write(lab.root / "a.json", '{"id": 1, "t": "2026-04-25T10:00:00Z"}')
+    given = source(files("a.json", schema="id int, t string"), time="t")
+    with pytest.raises(Exception, match=r"SP-R02\|The column t of a\.json holds '2026-04-25T10:00"):
+        read(lab, given)
+    write(lab.root / "a.json", '{"id": 1, "t": "2026-04-25"}', '{"id": 2, "t": "2026-04-26"}')
+    assert read(lab, given) == [(1, "2026-04-25")]
+
+
+def test_another_pattern_is_another_run(lab: Any) -> None:
+    """The same files by another path may have other columns."""
+    stored(lab.root / "lake" / "region=EU" / "x.parquet", id=[1], d=[DAY])
+    keys = []
+    for path in ("lake/region=EU", "lake/region=*"):
+        job = reading(lab, source(files(path, format="parquet"), time="d"))
+        keys.append(lab.plan(job, "2026-04-25").run.key)
+    assert keys[0] != keys[1]
+
+
+def test_moments_in_local_days(lab: Any) -> None:
+    """Both ends of a day of 25 hours."""
+    moments = ["2026-10-24T21:59:59Z", "2026-10-24T22:00:00Z", "2026-10-25T22:59:59Z"]
+    write(
+        lab.root / "a.json", *(f'{{"t": "{text}"}}' for text in [*moments, "2026-10-25T23:00:00Z"])
+    )
+    given = source(files("a.json", schema="t timestamp"), time="t")
+    zone = {"timezone": "Europe/Berlin", "target": delta("out", partition_by="t")}
+    found = [row[0] for row in read(lab, given, "2026-10-25", **zone)]
+    first = dt.datetime(2026, 10, 24, 22, tzinfo=dt.timezone.utc)
+    assert [moment.astimezone(dt.timezone.utc) for moment in found] == [
+        first,
+        first + dt.timedelta(hours=24, minutes=59, seconds=59),
+    ]
