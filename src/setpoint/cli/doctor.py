@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from setpoint import __version__
@@ -79,6 +80,12 @@ def _machine() -> Iterator[Finding]:
     yield tried("delta connector", lambda: jars("delta"), "missing")
 
 
+def _jar(jar: str) -> str:
+    from setpoint.spark.session import refuse_missing_jar
+
+    return f"{refuse_missing_jar(jar)}, instead of the connectors of the cache"
+
+
 def _look(
     project: Project, found: Mapping[str, Pipeline], broken: SetpointError | None
 ) -> Iterator[Finding]:
@@ -92,6 +99,8 @@ def _look(
         yield Finding("ledger", "missing", "none: runs without a project keep no history")
     else:
         yield tried("ledger", lambda: _ledger(config.ledger_url), "bad")
+    for jar in project.jars:
+        yield tried("jar", partial(_jar, jar), "bad")
     if broken is not None:
         yield Finding("pipelines", "bad", str(broken))
     if found or broken is None:

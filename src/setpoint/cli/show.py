@@ -174,7 +174,8 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
             yield f"  removed    keys in {len(receipt['tombstones'])} places below _setpoint"
         for name, pinned in receipt["inputs"].items():
             word = "generation" if name in landed_inputs else "version"
-            yield f"  input      {name} at {word} {pinned.get('version')}"
+            version = pinned.get("version")
+            yield f"  input      {name}" + (f" at {word} {version}" if version is not None else "")
         for name, value in receipt["parameters"].items():
             yield f"  parameter  {name} = {value}"
     for landed in item["landed"]:

@@ -81,7 +81,7 @@ class Recording:
                 generation=receipt.generation if receipt else None,
                 rows=receipt.rows if receipt else None,
                 error_code=error.code if isinstance(error, SetpointError) else None,
-                error_text=str(error) if error else None,
+                error_text=_text_of(error) if error else None,
             )
         )
 
@@ -97,6 +97,12 @@ class Recording:
         except LedgerError as error:
             self._ledger = None
             self._world.warn(str(error))
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return str(error) or type(error).__name__
 
 
 def attempt_record(

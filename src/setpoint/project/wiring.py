@@ -62,6 +62,12 @@ class Project:
         self._stack.close()
 
     @property
+    def jars(self) -> tuple[str, ...]:
+        """The jars that the configuration names, with their full paths."""
+        root, jars = self.config.root, self.config.jars
+        return tuple(jar if "://" in jar else str(root / jar) for jar in jars)
+
+    @property
     def sessions(self) -> Sessions:
         """The Spark sessions of this command; nothing starts until one is asked for."""
         if self._sessions is None:
@@ -71,9 +77,7 @@ class Project:
                 master=self.config.master,
                 remote=self.config.remote,
                 conf=self.config.conf,
-                jars=tuple(
-                    jar if "://" in jar else str(self.config.root / jar) for jar in self.config.jars
-                ),
+                jars=self.jars,
                 root=str(self.config.root),
             )
             self._sessions = self._stack.enter_context(Sessions(settings))

@@ -7,11 +7,14 @@ session, and stops what it started.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -197,6 +200,8 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     jars = [*settings.jars]
+    for jar in jars:
+        refuse_missing_jar(jar)
     if not settings.jars:
         # Jars that the user names replace the cached ones: two versions would clash.
         jars += [str(path) for name in sorted(connectors - {HIVE}) for path in resolve(name)]
@@ -206,12 +211,35 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
         jars,
     )
     refuse_busy_metastore(conf)
-    start_jvm(conf)
+    with uninterrupted():
+        start_jvm(conf)
+        try:
+            return SparkSession.builder.config(map={**conf}).getOrCreate()
+        except Exception as error:
+            stop_jvm()
+            raise _not_started(f"on {conf['spark.master']}", error) from error
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back for the length of a block; it is raised at its end.
+
+    An interrupt between Python and a JVM that is not there yet leaves neither in a known state,
+    and looks like a failure of Spark.
+    """
+    # What the bridge to the JVM logs about an interrupt is of no use to anybody.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
     try:
-        return SparkSession.builder.config(map={**conf}).getOrCreate()
-    except Exception as error:
-        stop_jvm()
-        raise _not_started(f"on {conf['spark.master']}", error) from error
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt
 
 
 def connector_conf(
@@ -301,6 +329,19 @@ def _has_connector(spark: SparkSession, name: str) -> bool:
     # Databricks has Delta built in and does not list it.
     tag = "spark.databricks.clusterUsageTags.sparkVersion"
     return name == "delta" and bool(spark.conf.get(tag, ""))
+
+
+def refuse_missing_jar(jar: str) -> str:
+    """Spark warns about a jar that is not there and goes on without it."""
+    if "://" not in jar and not os.path.isfile(jar.removeprefix("file:")):
+        raise UsageError(
+            "SP-S03",
+            f"The jar {jar} is not there.",
+            why="[spark] jars names it, and Spark would go on without it.",
+            state=UNTOUCHED,
+            next="Put it there, or correct [spark] jars of the configuration.",
+        )
+    return jar
 
 
 def _not_started(where: str, error: Exception, secret: str = "") -> SetpointError:

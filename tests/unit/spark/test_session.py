@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +24,8 @@ from setpoint.spark.session import (
     _not_started,
     connector_conf,
     is_apache_spark,
+    refuse_missing_jar,
+    uninterrupted,
 )
 
 GIB = 2**30
@@ -160,3 +164,20 @@ class Failing:
 
     def where(self, condition: object) -> None:
         raise self.error
+
+
+def test_an_interrupt_waits_until_the_session_is_there() -> None:
+    """Ctrl-C while Spark starts ends the command afterwards, and is no failure of Spark."""
+    reached = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append(True)
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_jar_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Spark would print a warning and go on without it."""
+    with pytest.raises(UsageError, match=r"SP-S03.*none\.jar"):
+        refuse_missing_jar(str(tmp_path / "none.jar"))
+    assert refuse_missing_jar("s3://bucket/driver.jar")
