@@ -205,12 +205,12 @@ class Adapters:
         url, variable = self._url(connection)
         if url and url.startswith("jdbc:"):
             return url
-        what = f"The connection {connection!r:.80} is not " + (
-            "a JDBC URL." if url else "configured."
-        )
-        if variable and not url:
-            what = f"The environment variable {variable} is not set; it holds the connection "
-            what += f"{connection!r:.80}."
+        named = f"{connection!r:.80}"
+        what = f"The connection {named} is not a JDBC URL."
+        if not url:
+            what = f"The connection {named} is not configured."
+        if not url and variable:
+            what = f"The environment variable {variable} of the connection {named} is not set."
         place = variable or variable_of(connection)
         raise UsageError(
             "SP-C03",

@@ -169,9 +169,14 @@ class Failing:
 def test_an_interrupt_waits_until_the_session_is_there() -> None:
     """Ctrl-C while Spark starts ends the command afterwards, and is no failure of Spark."""
     reached = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        os.kill(os.getpid(), signal.SIGINT)
-        reached.append(True)
+
+    def start() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
     assert reached
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
