@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from setpoint.cli.main import main
+from setpoint.spark.launch import archive_path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -86,7 +87,8 @@ def test_payments(tmp_path: Path) -> None:
     """Twice in a row: the hurried form grows, the repaired one keeps its rows and its version."""
     folder = tmp_path / "payments"
     shutil.copytree(EXAMPLES / "payments", folder, ignore=shutil.ignore_patterns("work"))
-    quick = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    archive = f"-XX:SharedArchiveFile={archive_path()} -Xshare:auto -Xlog:disable"
+    quick = {"JDK_JAVA_OPTIONS": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {archive}"}
     shown = []
     for _ in range(2):
         done = subprocess.run(

@@ -29,9 +29,9 @@ def look(project: Project) -> None:
 
 
 def heal(project: Project) -> None:
-    """Run the windows again and look, in one process."""
+    """Look, run the windows again and look once more, in one process."""
     job = pipeline_named(project.config, "job")
-    project.sessions.get(project.bind(job).connectors())
+    look(project)
     for day in sys.argv[2:]:
         run(job, day, parameters={"first": 1})
     look(project)
@@ -69,4 +69,4 @@ def swap(project: Project) -> None:
 
 if __name__ == "__main__":
     with Project(find_config(Path.cwd())) as project:
-        {"look": look, "heal": heal, "swap": swap}[sys.argv[1]](project)
+        {"heal": heal, "swap": swap}[sys.argv[1]](project)
