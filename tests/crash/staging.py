@@ -63,6 +63,12 @@ class NoSpark:
     def pinned(self, session: Any) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def as_input(self, frame: Any) -> Any:
+        return frame
+
+    def findings(self, frame: Any, keys: Any, function: Any) -> tuple[()]:
+        return ()
+
 
 class FilesTarget(DeltaTarget):
     """A Delta target whose rows are staged by pyarrow, two rows a file."""
