@@ -158,7 +158,9 @@ class LandedSource:
         root = self._shelf.storage.spark_path()
         try:
             frame = read_files(session, root, kept.schema, (), kept.files)
-            return self._items(frame, window) if isinstance(self._origin, Http) else frame
+            if not isinstance(self._origin, Http):
+                return frame
+            return self._items(frame, window, kept.landing.items)
         except SetpointError:
             raise
         except Exception as error:
@@ -204,7 +206,7 @@ class LandedSource:
     def drop(self, location: str) -> None:
         self._shelf.drop(location)
 
-    def _items(self, frame: DataFrame, window: Window) -> DataFrame:
+    def _items(self, frame: DataFrame, window: Window, count: int) -> DataFrame:
         assert isinstance(self._origin, Http)
         fields = self._columns(frame).fields if self._origin.schema else []
         typed, time = self._typed(frame, fields), self._source.time
@@ -212,11 +214,12 @@ class LandedSource:
             return typed
         kinds = {field.name: field.dataType.typeName() for field in typed.schema.fields}
         rule = clip_rule(self._name, self.label, time, kinds, self._every, self._timezone)
-        # The one column decides, and is much cheaper to read than all of them.
-        judged = self._typed(frame, [field for field in fields if field.name == time])
-        self._clipped[window] = clip_counts(
-            judged, rule, window, self._name, self.label, _MOMENT_ADVICE
-        )
+        if count:
+            # The one column decides, and is much cheaper to read than all of them.
+            judged = self._typed(frame, [field for field in fields if field.name == time])
+            self._clipped[window] = clip_counts(
+                judged, rule, window, self._name, self.label, _MOMENT_ADVICE
+            )
         return typed.where(rule.predicate(window))
 
     def _typed(self, frame: DataFrame, fields: Sequence[T.StructField]) -> DataFrame:
