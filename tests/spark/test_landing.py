@@ -311,6 +311,8 @@ def test_a_function_whose_times_are_texts_is_refused(lab: Any) -> None:
         ("1.999", "id string, x decimal(10,2)", "x (decimal(10,2))"),
         ('"soon"', "id string, x timestamp", "x (timestamp)"),
         ("1777075200000", "id string, x timestamp", "x (timestamp)"),
+        ("1777075200000000", "id string, x timestamp", "x (timestamp)"),
+        ("[1777075200000000]", "id string, x array<timestamp>", "x[] (timestamp)"),
         ('{"y": "z"}', "id string, x struct<y:int>", "a value inside of a field"),
         ('{"y": 1.005}', "id string, x struct<y:decimal(10,2)>", "x.y (decimal(10,2))"),
         ("[1.5, 1.005]", "id string, x array<decimal(10,2)>", "x[] (decimal(10,2))"),

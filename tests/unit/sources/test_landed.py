@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,11 @@ import pytest
 from misbehaving_api import Api
 from setpoint import delta, edge, files, http, jdbc, land, pipeline, postgres, rows, source
 from setpoint.errors import DefinitionError, PermanentError
+from setpoint.flow.plan import Bound
+from setpoint.flow.run import refuse_lost
+from setpoint.flow.steps import How, Plan
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
 from setpoint.model.source import tells_windows_apart
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Surroundings
@@ -154,6 +161,46 @@ def test_origins_that_give_the_window_alone_need_no_time() -> None:
         rows(daily, schema="id int"),
     ):
         assert source(land(origin)).time is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "refused"),
+    [
+        ({"version": 1, "landed": True}, True),
+        ({"version": 12}, False),
+        ({}, False),
+    ],
+)
+def test_only_a_landed_generation_can_be_lost(
+    api: Api, tmp_path: Path, recorded: dict[str, Any], refused: bool
+) -> None:
+    """A table's version in the receipt of an input that is landed from now on is none."""
+
+    def job(window: Window, payments: Any = source(land(delta("t")), whole=True)) -> Any: ...
+
+    made = pipeline(every="day", target=delta("out", partition_by="d"))(job)
+    held = port(api, tmp_path)
+    unused: Any = None
+    bound = Bound(made, unused, {"payments": held})
+    run = Run(made, WINDOW, {}, {"payments": held.pin([WINDOW])[WINDOW]}, "", {})
+    receipt = Receipt(
+        pipeline="job",
+        window=WINDOW.id,
+        timezone="UTC",
+        every="day",
+        run_key="k",
+        generation=1,
+        attempt="a",
+        rows=1,
+        contents=None,
+        files=None,
+        published_at="",
+        inputs={"payments": recorded},
+    )
+    todo = Plan(run, SliceState(1, receipt, True), "", ())
+    with pytest.raises(PermanentError, match="SP-R05") if refused else nullcontext():
+        refuse_lost(bound, todo)
+    refuse_lost(bound, replace(todo, how=How(refresh=True)))
 
 
 def windows(every: str, *texts: str) -> list[Window]:
