@@ -214,6 +214,8 @@ class LandedSource:
             return typed
         kinds = {field.name: field.dataType.typeName() for field in typed.schema.fields}
         rule = clip_rule(self._name, self.label, time, kinds, self._every, self._timezone)
+        # What an earlier try has read may have been another generation.
+        self._clipped.pop(window, None)
         if count:
             # The one column decides, and is much cheaper to read than all of them.
             judged = self._typed(frame, [field for field in fields if field.name == time])
