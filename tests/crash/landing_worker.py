@@ -40,7 +40,7 @@ def port(url: str, folder: str) -> LandedSource:
         every=WINDOW.grain,
         timezone="UTC",
         shelf=Shelf.named(Storage.at(folder), "job.payments"),
-        supply=HttpSupply(origin, None, around),
+        supply=HttpSupply(origin, around),
         now=edge.utc_now,
     )
 

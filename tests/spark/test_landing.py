@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from misbehaving_api import Api
 from setpoint import by_cursor, delta, http, land, rows, source
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.flow.recover import remains
+from setpoint.flow.run import plan_latest
+from setpoint.flow.steps import How, Land
 from setpoint.model.window import Window
 
 DAY = dt.date(2026, 4, 25)
@@ -124,20 +127,53 @@ def test_a_landed_copy_is_a_delta_table_that_anybody_can_read(lab: Any, api: Api
     assert "sk_test" not in commit["userMetadata"]
 
 
-def test_a_final_window_is_not_restated_by_a_refresh(lab: Any, api: Api) -> None:
-    """late="fail" holds for what is landed anew, too; the new generation stays beside."""
+def test_a_refresh_that_died_is_published_by_the_next_run(lab: Any, api: Api) -> None:
+    """The new generation is the window's input from the moment it is landed."""
     api.fill(1, START)
-    job = job_of(lab, land(listing(api)), time="created", late="fail")
+    job = job_of(lab, land(listing(api)), time="created")
     lab.run(job)
+    api.items[0]["amount"] = 5
+    with pytest.raises(SetpointError):
+        lab.run(job, refresh=True, fault="landed:raise")
+    asked = len(api.requests)
+    assert lab.run(job).state == "published"
+    assert lab.rows() == [("ch_0", 5.0, DAY)]
+    assert len(api.requests) == asked
+
+    # The copies are gone: what the window was published from cannot be read any more.
+    for lost in ("g2", "g1"):
+        shutil.rmtree(lab.root / "landing" / "job.payments" / "2026-04-25" / lost)
+        with pytest.raises(PermanentError, match="was published from generation 2") as told:
+            lab.run(job, force=True)
+        assert (told.value.code, len(api.requests)) == ("SP-R05", asked)
+        assert "--refresh" in told.value.next
+    assert lab.rows() == [("ch_0", 5.0, DAY)]
     assert lab.run(job, refresh=True).state == "unchanged"
-    api.items[0]["amount"] = 7
-    with pytest.raises(RefusedError) as told:
-        lab.run(job, refresh=True)
-    assert told.value.code == "SP-R06"
-    assert lab.rows() == [("ch_0", 100.0, DAY)]
-    assert lab.run(job, as_published=True).state == "unchanged"
-    assert lab.run(job, force=True).state == "published"
-    assert lab.rows() == [("ch_0", 7.0, DAY)]
+    assert len(api.requests) == asked + 1
+
+
+def test_a_refresh_without_a_window_is_for_the_restated_windows_too(lab: Any) -> None:
+    """A window that runs because of late rows lands its other inputs anew, as was asked for."""
+    early, late = WINDOW.day, WINDOW.next()
+    lake = str(lab.root / "lake")
+    write_deltalake(lake, pa.table({"id": [1], "d": [early]}))
+    orders = source(delta("lake"), time="d", late="restate(1)")
+    rates = source(land(rows(lambda window: [(1.0,)], schema="rate double")))
+
+    def job(window: Any, orders: Any = orders, rates: Any = rates) -> Any:
+        return orders
+
+    made = lab.define(job)
+    lab.run(made, WINDOW.id)
+    how, world = How(refresh=True), lab.world()
+
+    def landing() -> list[tuple[str, bool]]:
+        plans = plan_latest(lab.bind(made), late, world, parameters={}, how=how)
+        return [(p.run.window.id, isinstance(p.steps[0], Land)) for p in plans]
+
+    assert landing() == [(late.id, True)]
+    write_deltalake(lake, pa.table({"id": [2], "d": [early]}), mode="append")
+    assert landing() == [(WINDOW.id, True), (late.id, True)]
 
 
 def test_nothing_is_landed_by_a_listing_that_fails(lab: Any, api: Api) -> None:
@@ -160,6 +196,34 @@ def test_an_empty_listing_is_a_generation(lab: Any, api: Api) -> None:
     assert len(api.requests) == 1
 
 
+def items(api: Api, *found: dict[str, Any]) -> None:
+    """What the API answers, whatever it is asked."""
+    api.answer = lambda path, params: ({"data": list(found), "has_more": False}, {})  # type: ignore[method-assign]
+
+
+def clipped(
+    lab: Any, api: Api, schema: str, window: Window = WINDOW, **more: Any
+) -> tuple[list[str], tuple[str, ...]]:
+    """The ids that a read of landed items gives for a window, and what it notes."""
+
+    landed = land(listing(api, schema=schema, **more))
+
+    def job(window: Any, payments: Any = source(landed, time="at")) -> Any:
+        return payments
+
+    made = lab.define(
+        job,
+        every=str(window.grain),
+        target=delta("out", time="at"),
+        timezone=window.timezone,
+        name=f"job_{len(api.requests)}",
+    )
+    port = source_of(lab, made)
+    port.pin([window])
+    frame = port.read(lab.spark, window, port.land(lab.spark, window, "a"))
+    return sorted(row.id for row in frame.collect()), port.notes(window)
+
+
 def test_rows_outside_of_the_window_are_left_out_and_told(lab: Any, api: Api) -> None:
     """An API that ignores its bounds does not bring rows of other days."""
     api.fill(3, START + 86_400 - 60)
@@ -168,6 +232,74 @@ def test_rows_outside_of_the_window_are_left_out_and_told(lab: Any, api: Api) ->
     outcome = lab.run(job)
     assert [row[0] for row in lab.rows()] == ["ch_0"]
     assert "2 of 3 landed items of payments lie outside" in " ".join(outcome.notes)
+
+
+def test_what_the_clip_leaves_out_is_counted_by_the_clip(lab: Any, api: Api) -> None:
+    """Also a date that the schema makes a time, and an item without a time."""
+    items(api, {"id": "a", "at": "2026-04-25"}, {"id": "b"}, {"id": "c", "at": START + 7200})
+    york = Window.parse("2026-04-25", timezone="America/New_York")
+    found, notes = clipped(lab, api, "id string, at timestamp", york)
+    assert found == []
+    assert [note.partition(" of ")[0] for note in notes] == ["2", "1"]
+    assert "1 of 3 landed items of payments have no at" in notes[1]
+    found, notes = clipped(lab, api, "id string, at timestamp", york, params={})
+    assert (found, len(notes)) == ([], 1)
+
+
+def test_a_day_cut_from_a_moment_is_that_of_the_pipelines_time_zone(lab: Any, api: Api) -> None:
+    """What an API gives for a local day is in that day, its first hours too."""
+    items(
+        api,
+        {"id": "first", "at": "2026-04-24T22:30:00Z"},
+        {"id": "last", "at": "2026-04-25T14:59:59-07:00"},
+        {"id": "plain", "at": "2026-04-25"},
+        {"id": "local", "at": "2026-04-25T23:59:59"},
+        {"id": "next", "at": "2026-04-26T00:00:00+02:00"},
+    )
+    berlin = Window.parse("2026-04-25", timezone="Europe/Berlin")
+    found, notes = clipped(lab, api, "id string, at date", berlin)
+    assert found == ["first", "last", "local", "plain"]
+    assert "1 of 5" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "window"),
+    [
+        ("long", START, WINDOW),
+        ("long", START, Window.parse("2026-04-25T10")),
+        ("long", START * 1000, WINDOW),
+        ("string", "2026-04-25T10:00:00Z", WINDOW),
+        ("string", "2026-04-25", Window.parse("2026-W17")),
+    ],
+)
+def test_times_are_not_taken_for_the_ids_of_windows(
+    lab: Any, api: Api, kind: str, value: Any, window: Window
+) -> None:
+    """All rows would be left out; the error shows one value and the way out."""
+    items(api, {"id": "a", "at": value})
+    with pytest.raises(RefusedError) as told:
+        clipped(lab, api, f"id string, at {kind}", window)
+    assert told.value.code == "SP-R02"
+    assert f"example '{value}'" in told.value.what
+    assert "timestamp" in told.value.next
+
+
+def test_ids_of_windows_are_clipped_as_such(lab: Any, api: Api) -> None:
+    """A text or a number that names the window."""
+    items(api, {"id": "a", "at": "2026-04-25", "day": 20260425}, {"id": "b", "at": "2026-04-26"})
+    assert clipped(lab, api, "id string, at string")[0] == ["a"]
+    items(api, {"id": "a", "at": 20260425}, {"id": "b", "at": 20260426})
+    found, notes = clipped(lab, api, "id string, at long")
+    assert (found, len(notes)) == (["a"], 1)
+
+
+def test_a_function_whose_times_are_texts_is_refused(lab: Any) -> None:
+    """Its rows would be in no window either."""
+    origin = rows(lambda window: [("a", "2026-04-25T10:00:00Z")], schema="id string, at string")
+    port = source_of(lab, job_of(lab, origin, time="at"))
+    with pytest.raises(RefusedError) as told:
+        port.read(lab.spark, WINDOW, port.pin([WINDOW])[WINDOW])
+    assert told.value.code == "SP-R02"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +311,17 @@ def test_rows_outside_of_the_window_are_left_out_and_told(lab: Any, api: Api) ->
         ("1.999", "id string, x decimal(10,2)", "x (decimal(10,2))"),
         ('"soon"', "id string, x timestamp", "x (timestamp)"),
         ("1777075200000", "id string, x timestamp", "x (timestamp)"),
+        ("1777075200000000", "id string, x timestamp", "x (timestamp)"),
+        ("[1777075200000000]", "id string, x array<timestamp>", "x[] (timestamp)"),
         ('{"y": "z"}', "id string, x struct<y:int>", "a value inside of a field"),
+        ('{"y": 1.005}', "id string, x struct<y:decimal(10,2)>", "x.y (decimal(10,2))"),
+        ("[1.5, 1.005]", "id string, x array<decimal(10,2)>", "x[] (decimal(10,2))"),
+        (
+            '{"a": [{"y": 1777075200000}]}',
+            "id string, x map<string, array<struct<y:timestamp>>>",
+            "x[][].y (timestamp)",
+        ),
+        ('{"y": "2026-04-25T00:30:00+02:00"}', "id string, x struct<y:date>", "x.y (date)"),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_names_the_item(
@@ -204,18 +346,22 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_the_item(
 def test_values_that_fit_are_read(lab: Any, api: Api) -> None:
     """Times are whole seconds or ISO texts; nulls and missing fields are nulls."""
     items = [
-        '{"id": "a", "t": 1777075200, "m": 1.5, "n": {"x": 1}, "l": [1]}',
+        '{"id": "a", "t": 1777075200, "m": 1.5, "n": {"x": 1.50}, "l": [1.25, null]}',
         '{"id": "b", "t": "2026-04-25T02:00:00.25+02:00", "m": "2.50", "n": null}',
         '{"id": "c"}',
     ]
     api.plan = [bad.body(f'{{"data": [{", ".join(items)}], "has_more": false}}')]
-    schema = "id string, t timestamp, m decimal(10,2), n struct<x:int>, l array<int>"
+    schema = (
+        "id string, t timestamp, m decimal(10,2), n struct<x:decimal(3,1)>, l array<decimal(5,2)>"
+    )
     job = job_of(lab, land(listing(api, schema=schema)))
     port = source_of(lab, job)
     frame = port.read(lab.spark, WINDOW, port.land(lab.spark, WINDOW, "a"))
-    found = sorted(frame.selectExpr("id", "string(t)", "string(m)", "n.x", "l[0]").collect())
+    found = sorted(
+        frame.selectExpr("id", "string(t)", "string(m)", "string(n.x)", "string(l)").collect()
+    )
     assert [tuple(row) for row in found] == [
-        ("a", "2026-04-25 00:00:00", "1.50", 1, 1),
+        ("a", "2026-04-25 00:00:00", "1.50", "1.5", "[1.25, null]"),
         ("b", "2026-04-25 00:00:00.25", "2.50", None, None),
         ("c", None, None, None, None),
     ]

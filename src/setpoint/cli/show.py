@@ -90,7 +90,6 @@ def _landed(bound: Bound, window: Window, state: SliceState) -> list[dict[str, A
             "items": item.items,
             "pages": item.pages,
             "readings": item.readings,
-            "outside": item.outside,
             "contents": item.contents,
             "attempt": item.attempt,
             "request": dict(item.request),

@@ -87,6 +87,9 @@ def plan_latest(
         earlier.insert(0, earlier[0].previous())
     late = plan_windows(bound, earlier[:-1], world, parameters=parameters) if earlier[1:] else []
     plans = [plan for plan in late if plan.state.published and not plan.is_unchanged]
+    if how.refresh and plans:
+        again, refreshed = [item.run.window for item in plans], How(refresh=True)
+        plans = plan_windows(bound, again, world, parameters=parameters, how=refreshed)
     return plans + plan_windows(bound, [latest], world, parameters=parameters, how=how)
 
 
@@ -129,6 +132,7 @@ def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[
 def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
     """Fulfil one plan, with retries; every try looks at the target afresh."""
     refuse_late(first)
+    refuse_lost(bound, first)
     started = world.now()
 
     def one_try(number: int) -> Outcome:
@@ -156,6 +160,29 @@ def refuse_late(plan: Plan) -> None:
                 next=f"Look at the rows, then restate the window: setpoint run "
                 f"{run.pipeline.name} --window {run.window.id} --force; or keep to what was read: "
                 "--as-published",
+            )
+
+
+def refuse_lost(bound: Bound, plan: Plan) -> None:
+    """Refuse to publish over a window whose landed inputs are gone.
+
+    What was landed was meant to be read again. To ask the origin anew is a decision.
+    """
+    receipt, run = plan.state.receipt, plan.run
+    if receipt is None or plan.how.refresh:
+        return
+    for name in bound.landing:
+        recorded, newest = receipt.inputs.get(name, {}), run.inputs[name].version or 0
+        if recorded.get("landed") and recorded.get("version", 0) > newest:
+            source = bound.sources[name]
+            assert isinstance(source, LandingPort)
+            raise PermanentError(
+                "SP-R05",
+                f"{run.label} was published from generation {recorded['version']} of {name}, "
+                f"which is not at {source.uri}.",
+                why="Without it the origin would be asked again, and may say something else.",
+                next="Bring it back, or correct [landing] path. To ask the origin anew: setpoint "
+                f"run {run.pipeline.name} --window {run.window.id} --refresh",
             )
 
 
@@ -254,8 +281,6 @@ class Attempt:
     def _read(self, session: Any, name: str) -> None:
         pinned = self._run.inputs[name]
         source = self._bound.sources[name]
-        if isinstance(source, LandingPort):
-            self._notes += source.notes(pinned)
         if name != self._run.pipeline.cursor_source:
             self._inputs[name] = source.read(session, self._run.window, pinned)
         else:
@@ -263,6 +288,8 @@ class Attempt:
             self._inputs[name], self._mark = source.read_increment(
                 session, pinned, after, self._plan.how.again
             )
+        if isinstance(source, LandingPort):
+            self._notes += source.notes(self._run.window)
         if isinstance(source, HoldingPort):
             seen = source.seen(self._run.window, pinned)
             self._run = replace(self._run, inputs={**self._run.inputs, name: seen})

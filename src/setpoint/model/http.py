@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.fingerprint import canonical, digest
@@ -96,13 +96,24 @@ class Http:
         """Whether the request itself asks for the window alone."""
         return any(_HOLE.search(text) for text in (self.url, *self.params.values()))
 
+    @property
+    def by_day(self) -> bool:
+        """Whether a date is all that the request says of the window."""
+        texts = (self.url, *self.params.values())
+        return {found[1] for text in texts for found in _HOLE.finditer(text)} == {"date"}
+
     def url_of(self, window: Window) -> str:
-        """The address with the window's times in its holes."""
-        return _filled(self.url, window)
+        """The address with the window's times in its holes, spelled as an address takes them."""
+        # A plus sign in a query is a blank; slashes of a pattern are those of the path.
+        return _filled(self.url, window, lambda text: quote(text, safe="/:"))
 
     def params_of(self, window: Window) -> dict[str, str]:
         """The parameters with the window's times in their holes."""
         return {name: _filled(text, window) for name, text in self.params.items()}
+
+    def asked_for(self, window: Window) -> tuple[str, dict[str, str]]:
+        """All that tells the window in what is asked."""
+        return self.url_of(window), self.params_of(window)
 
     def request(self) -> dict[str, object]:
         """What is asked for: a landed copy answers this very question.
@@ -211,11 +222,11 @@ def by_link(next: str = "") -> ByLink:
     return ByLink(next)
 
 
-def _filled(text: str, window: Window) -> str:
+def _filled(text: str, window: Window, spelled: Callable[[str], str] = str) -> str:
     values = {"start": window.start, "end": window.end, "date": window.day}
 
     def one(found: re.Match[str]) -> str:
-        return _spelled(values[found[1]], found[2] or "iso")
+        return spelled(_spelled(values[found[1]], found[2] or "iso"))
 
     return _HOLE.sub(one, text)
 

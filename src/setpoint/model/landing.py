@@ -18,8 +18,7 @@ class Landing:
     """The record of one generation, written in the same commit as its items.
 
     `request` is what the origin was asked, `asked` its digest together with the window's bounds.
-    `contents` is the fingerprint of the items, whatever their order. `outside` counts items
-    that lie outside of the window although it was asked for, where that is known.
+    `contents` is the fingerprint of the items, whatever their order.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Landing:
     request: Mapping[str, Any] = field(default_factory=dict)
     pages: int | None = None
     readings: int = 1
-    outside: int = 0
     version: int = VERSION
 
     def seal(self) -> str:

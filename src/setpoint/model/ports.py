@@ -201,8 +201,8 @@ class LandingPort(SourcePort, Protocol):
         """What is landed for a window, oldest first; found without Spark."""
         ...
 
-    def notes(self, pinned: Pinned) -> tuple[str, ...]:
-        """What a person should know about a landed copy that is read."""
+    def notes(self, window: Window) -> tuple[str, ...]:
+        """After `read`: what a person should know about the items that were read."""
         ...
 
     def leftovers(self) -> Sequence[Leftover]:

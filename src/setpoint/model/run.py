@@ -19,19 +19,24 @@ class Pinned:
     """What a run reads from one source: its version, and a fingerprint of the window's part.
 
     The fingerprint is `UNKNOWN` when the source cannot tell whether it changed. `rows` counts
-    what the window's part holds, where that is known without reading it. `handle` is the
-    source's own, for the reading that follows.
+    what the window's part holds, where that is known without reading it. `landed` says that the
+    version is a landed generation. `handle` is the source's own, for the reading that follows.
     """
 
     version: int | None
     fingerprint: str
     detail: str = ""
     rows: int | None = None
+    landed: bool = False
     handle: Any = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        body = {"version": self.version, "fingerprint": self.fingerprint}
-        return body if self.rows is None else {**body, "rows": self.rows}
+        body: dict[str, Any] = {"version": self.version, "fingerprint": self.fingerprint}
+        if self.rows is not None:
+            body["rows"] = self.rows
+        if self.landed:
+            body["landed"] = True
+        return body
 
 
 @dataclass(frozen=True)

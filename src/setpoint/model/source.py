@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast, get_args, runtime_che
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.fingerprint import digest
 from setpoint.model.http import Http
-from setpoint.model.table import TABLES, Table
+from setpoint.model.table import TABLES, Postgres, Table
 from setpoint.model.window import Window
 
 TimeKind = Literal["event", "processing"]
@@ -135,8 +135,13 @@ class Landed:
         match self.origin:
             case Http():
                 asked = self.origin.request()
-            case Files() | Jdbc() | Rows():
+            case Files() | Rows():
                 asked = {**self.origin.definition(), "label": self.origin.label}
+            case Jdbc(table=table, query=query, connection=connection):
+                # Named one by one: options may hold a password, and this is kept in the record.
+                asked = {"table": table, "query": query, "connection": connection}
+            case Postgres(connection=connection):
+                asked = {"table": self.origin.label, "connection": connection}
             case _:
                 asked = {"table": self.origin.label}
         return {"kind": self.origin.kind, **asked}
@@ -377,6 +382,15 @@ def source(
         raise _source_error(f"source({label!r}) has the window in its address, and whole=True")
     if cursors and isinstance(origin, Landed):
         raise _source_error(f"source(land({label!r})) is kept per window, and has a cursor=")
+    if late and isinstance(origin, Landed):
+        raise DefinitionError(
+            "SP-D07",
+            f"source(land({label!r})) has late={late!r:.40}.",
+            why="Nobody looks at the origin once a window is landed: late rows are not noticed.",
+            state=NOTHING_STARTED,
+            next="Leave late= out. To have late rows, land the window anew: setpoint run NAME "
+            "--window ID --refresh",
+        )
     names = all(isinstance(name, str) and name for name in cursors)
     if not names or len(set(cursors)) != len(cursors):
         raise _source_error(
@@ -411,6 +425,40 @@ def _is_bounded(origin: Origin) -> bool:
     """Whether an origin gives the rows of the window without being clipped."""
     inner = _inner(origin)
     return isinstance(inner, Rows) or (isinstance(inner, (Files, Http)) and inner.by_window)
+
+
+def tells_windows_apart(filled: Callable[[Window], object], window: Window) -> bool:
+    """Whether an address with the window's times in its holes is the window's own.
+
+    `{date}` is the same for all hours of a day, and an hour without its offset for the two hours
+    that the clock shows alike when it is put back.
+    """
+    return _shared_with(filled, window) is None
+
+
+def refuse_shared_address(
+    label: str, filled: Callable[[Window], object], windows: Iterable[Window]
+) -> None:
+    """Refuse an address that nothing but itself bounds, and that several windows share."""
+    for window in windows:
+        if (other := _shared_with(filled, window)) is not None:
+            first, second = sorted((window, other))
+            raise DefinitionError(
+                "SP-D07",
+                f"source({label!r}) has the same address for {first.id} and {second.id}.",
+                why="Each of these windows would hold the rows of both.",
+                state=NOTHING_STARTED,
+                next="Give time=, which clips the rows, or write the start as finely as the "
+                "windows are: {start:%Y-%m-%dT%H%M%z}",
+            )
+
+
+def _shared_with(filled: Callable[[Window], object], window: Window) -> Window | None:
+    own, start = filled(window), window.start
+    # Where the clock was put back, the time that it showed before or after that.
+    twin = Window.containing(start.replace(fold=1 - start.fold), window.grain, window.timezone)
+    others = (window.previous(), window.next(), twin)
+    return next((w for w in others if w != window and filled(w) == own), None)
 
 
 def _late(label: str, text: str, time: str | None) -> Late:

@@ -133,7 +133,7 @@ class Adapters:
         supply: Supply
         if isinstance(origin.origin, Http):
             around = Surroundings(os.environ, edge.utc_now, time.sleep)
-            supply = HttpSupply(origin.origin, source.time, around)
+            supply = HttpSupply(origin.origin, around)
         else:
             inner = replace(source, origin=origin.origin)
             # What is clipped while it is landed is part of the question.

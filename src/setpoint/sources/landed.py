@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from setpoint.errors import PermanentError, SetpointError
@@ -20,8 +21,9 @@ from setpoint.model.landing import Landing, asked_of
 from setpoint.model.mark import Mark
 from setpoint.model.ports import Leftover
 from setpoint.model.run import Pinned
-from setpoint.model.source import Landed, Source
+from setpoint.model.source import Landed, Source, refuse_shared_address
 from setpoint.model.window import Window
+from setpoint.sources.clip import Clipped, clip_counts
 from setpoint.sources.failures import clip_rule, gone, unreadable
 from setpoint.sources.landing import Kept, Shelf
 from setpoint.sources.supply import Supply
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
 _NOT_LANDED = "not landed"
+_MOMENT_ADVICE = (
+    "Write timestamp or date for it in schema=, which takes ISO texts and whole seconds; nothing "
+    "has to be landed anew. For milliseconds, ask for the window itself ({start:unix_ms}) and "
+    "leave time= out."
+)
 
 
 class LandedSource:
@@ -54,6 +61,7 @@ class LandedSource:
         self._shelf, self._supply, self._now = shelf, supply, now
         self._planned: dict[Window, int] = {}
         self._mine: dict[Window, Kept] = {}
+        self._clipped: dict[Window, Clipped] = {}
 
     @property
     def label(self) -> str:
@@ -68,6 +76,8 @@ class LandedSource:
         return self._supply.connectors()
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
+        if isinstance(self._origin, Http) and self._origin.by_window and self._source.time is None:
+            refuse_shared_address(self.label, self._origin.asked_for, windows)
         # One look at the whole shelf, so that many windows without a copy cost nothing.
         held = self._shelf.windows()
         found = {w: self._shelf.newest(w) if w.slug in held else None for w in windows}
@@ -85,9 +95,7 @@ class LandedSource:
         if pinned.fingerprint != recorded.get("fingerprint"):
             raise gone(self._name, self.label, what, "its items are others now")
         # Asked for by name: it may well answer an older question than the pipeline asks now.
-        return Pinned(
-            pinned.version, pinned.fingerprint, pinned.detail, pinned.rows, (kept, "as published")
-        )
+        return replace(pinned, handle=(kept, "as published"))
 
     def land(self, session: Any, window: Window, attempt: str) -> Pinned:
         """Land the generation after the one that was planned on.
@@ -128,7 +136,6 @@ class LandedSource:
             request=request,
             pages=filled.pages,
             readings=filled.readings,
-            outside=filled.outside,
         )
         # Not dropped when this fails: a commit without an answer may yet name the files.
         kept = self._shelf.commit(window, landing, folder, filled.schema)
@@ -151,7 +158,11 @@ class LandedSource:
         root = self._shelf.storage.spark_path()
         try:
             frame = read_files(session, root, kept.schema, (), kept.files)
-            return self._items(frame, window) if isinstance(self._origin, Http) else frame
+            if not isinstance(self._origin, Http):
+                return frame
+            return self._items(frame, window, kept.landing.items)
+        except SetpointError:
+            raise
         except Exception as error:
             raise unreadable(self.label, error) from error
 
@@ -166,15 +177,28 @@ class LandedSource:
     def generations(self, window: Window) -> Sequence[Landing]:
         return [kept.landing for kept in self._shelf.generations(window)]
 
-    def notes(self, pinned: Pinned) -> tuple[str, ...]:
-        kept, _ = _handle(pinned)
-        if not kept.landing.outside:
+    def notes(self, window: Window) -> tuple[str, ...]:
+        if not isinstance(self._origin, Http):
             return ()
-        return (
-            f"{kept.landing.outside:,} of {kept.landing.items:,} landed items of {self._name} lie "
-            f"outside of the window by their {self._source.time} and are left out: the API did "
-            "not keep to the bounds it was asked for",
-        )
+        said = []
+        if self._origin.by_day and window.end.date() - window.day > timedelta(days=1):
+            said.append(
+                f"{self._name} was asked for {window.day} alone, by its {{date}}, and the window "
+                "is longer; write {start:%Y-%m-%d} if that is meant"
+            )
+        found, time = self._clipped.get(window), self._source.time
+        if found is None:
+            return tuple(said)
+        items = f"of {found.rows:,} landed items of {self._name}"
+        # Of a listing that was not asked for the window, most items lie outside.
+        if found.outside and self._origin.by_window:
+            said.append(
+                f"{found.outside:,} {items} lie outside of the window by their {time} and are left "
+                "out: the API was asked for the window and sent them"
+            )
+        if found.untimed:
+            said.append(f"{found.untimed:,} {items} have no {time}, so they are in no window")
+        return tuple(said)
 
     def leftovers(self) -> Sequence[Leftover]:
         return self._shelf.leftovers(self._pipeline)
@@ -182,19 +206,32 @@ class LandedSource:
     def drop(self, location: str) -> None:
         self._shelf.drop(location)
 
-    def _items(self, frame: DataFrame, window: Window) -> DataFrame:
+    def _items(self, frame: DataFrame, window: Window, count: int) -> DataFrame:
         assert isinstance(self._origin, Http)
-        if self._origin.schema:
-            from setpoint.sources.http.reading import typed_items
+        fields = self._columns(frame).fields if self._origin.schema else []
+        typed, time = self._typed(frame, fields), self._source.time
+        if time is None:
+            return typed
+        kinds = {field.name: field.dataType.typeName() for field in typed.schema.fields}
+        rule = clip_rule(self._name, self.label, time, kinds, self._every, self._timezone)
+        # What an earlier try has read may have been another generation.
+        self._clipped.pop(window, None)
+        if count:
+            # The one column decides, and is much cheaper to read than all of them.
+            judged = self._typed(frame, [field for field in fields if field.name == time])
+            self._clipped[window] = clip_counts(
+                judged, rule, window, self._name, self.label, _MOMENT_ADVICE
+            )
+        return typed.where(rule.predicate(window))
 
-            frame = typed_items(frame, self._columns(frame), self.label)
-        if self._source.time is None:
+    def _typed(self, frame: DataFrame, fields: Sequence[T.StructField]) -> DataFrame:
+        from pyspark.sql import types as T
+
+        from setpoint.sources.http.reading import typed_items
+
+        if not fields:
             return frame
-        kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
-        rule = clip_rule(
-            self._name, self.label, self._source.time, kinds, self._every, self._timezone
-        )
-        return frame.where(rule.predicate(window))
+        return typed_items(frame, T.StructType(list(fields)), self.label, self._timezone)
 
     def _columns(self, frame: DataFrame) -> T.StructType:
         """The schema of the items, as Spark understands it."""
@@ -238,5 +275,6 @@ def _pinned(kept: Kept | None) -> Pinned:
         fingerprint=digest(kept.schema, landing.contents),
         detail=f"{detail}, items: {landing.items:,}",
         rows=landing.items,
+        landed=True,
         handle=(kept, ""),
     )

@@ -39,7 +39,6 @@ class Filled:
     contents: str
     pages: int | None = None
     readings: int = 1
-    outside: int = 0
 
 
 class Supply(Protocol):
@@ -104,9 +103,7 @@ class ItemFile:
 class HttpSupply:
     """The items of an HTTP API, fetched by this process."""
 
-    def __init__(self, origin: Http, time: str | None, around: Surroundings) -> None:
-        # Only an API that was asked for the window can fail to keep to it.
-        self._time = time if origin.by_window else None
+    def __init__(self, origin: Http, around: Surroundings) -> None:
         self._origin, self._around = origin, around
 
     def request(self) -> Mapping[str, object]:
@@ -120,14 +117,13 @@ class HttpSupply:
             return ItemFile(storage, f"{folder}/items-{number}.parquet")
 
         with Client(self._origin, self._around) as client:
-            found = read_listing(client, self._origin, window, self._time, open_file)
+            found = read_listing(client, self._origin, window, open_file)
         return Filled(
             schema=ITEM_SCHEMA,
             items=found.items,
             contents=found.contents,
             pages=found.pages,
             readings=found.readings,
-            outside=found.outside,
         )
 
 

@@ -43,14 +43,14 @@ class Desk:
     environment: dict[str, str] = field(default_factory=dict)
     pauses: list[float] = field(default_factory=list)
 
-    def fetch(self, path: str = "/cursor", time: str | None = None, **more: Any) -> Filled:
+    def fetch(self, path: str = "/cursor", **more: Any) -> Filled:
         items = "" if path == "/link" else "data"
         origin = http(
             self.api.url + path,
             **{"items": items, "params": BOUNDS, "pages": WAYS.get(path), "tries": 3, **more},
         )
         around = Surroundings(self.environment, lambda: NOW, self.pauses.append)
-        supply = HttpSupply(origin, time, around)
+        supply = HttpSupply(origin, around)
         return supply.fill(None, WINDOW, Storage.at(str(self.root)), "folder")
 
     def landed(self) -> dict[str, str]:
@@ -316,15 +316,6 @@ def test_pages_that_lead_back_are_an_error(desk: Desk) -> None:
     assert len(desk.api.requests) < 10
 
 
-def test_items_outside_of_the_window_are_counted(desk: Desk) -> None:
-    """An API that ignores its bounds is noticed while it is landed; one that got none is not."""
-    desk.api.keeps_bounds = False
-    assert desk.fetch(time="created").outside == 2
-    assert desk.fetch(time="created", params={}).outside == 0
-    desk.api.keeps_bounds = True
-    assert desk.fetch(time="created").outside == 0
-
-
 def test_requests_keep_to_the_rate(desk: Desk) -> None:
     """A pause lies between any two requests."""
     desk.fetch(rate=4)
@@ -438,6 +429,16 @@ def test_what_is_asked_holds_no_secret_and_changes_with_what_counts() -> None:
     assert "env:" not in str(asked())
 
 
+def test_times_in_the_address_arrive_as_they_are(desk: Desk) -> None:
+    """The plus sign of an offset is no blank, with parameters beside it and without."""
+    window = Window.parse("2026-04-25", every="day", timezone="Europe/Berlin")
+    around = Surroundings({}, lambda: NOW, desk.pauses.append)
+    for params in ({}, {"limit": "5"}):
+        origin = http(f"{desk.api.url}/one?since={{start:iso}}", items="data", params=params)
+        HttpSupply(origin, around).fill(None, window, Storage.at(str(desk.root)), "f")
+        assert desk.api.requests[-1].params == {"since": "2026-04-25T00:00:00+02:00", **params}
+
+
 def test_the_bounds_are_those_of_the_windows_zone() -> None:
     """A day in Berlin starts at its midnight."""
     window = Window.parse("2026-04-25", every="day", timezone="Europe/Berlin")
@@ -446,6 +447,7 @@ def test_the_bounds_are_those_of_the_windows_zone() -> None:
         params={"a": "{start:unix}", "b": "{end:iso}", "c": "{start:%Y%m%d}", "d": "{end:unix_ms}"},
     )
     assert origin.url_of(window) == "https://x/2026-04-25"
+    assert http("https://x/{start:%Y/%m}").url_of(window) == "https://x/2026/04"
     assert origin.params_of(window) == {
         "a": "1777068000",
         "b": "2026-04-26T00:00:00+02:00",

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from misbehaving_api import Api
-from setpoint import delta, edge, files, http, land, pipeline, rows, source
+from setpoint import delta, edge, files, http, jdbc, land, pipeline, postgres, rows, source
 from setpoint.errors import DefinitionError, PermanentError
+from setpoint.flow.plan import Bound
+from setpoint.flow.run import refuse_lost
+from setpoint.flow.steps import How, Plan
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run
+from setpoint.model.source import tells_windows_apart
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Surroundings
 from setpoint.sources.landed import LandedSource
@@ -21,17 +29,19 @@ from setpoint.targets.delta.storage import Storage
 WINDOW = Window.parse("2026-04-25", every="day")
 
 
-def port(api: Api, folder: Path, name: str = "job.payments") -> LandedSource:
-    origin = http(f"{api.url}/one", items="data")
+def port(
+    api: Api, folder: Path, name: str = "job.payments", window: Window = WINDOW, **asked: str
+) -> LandedSource:
+    origin = http(f"{api.url}/one", items="data", params=asked)
     around = Surroundings({}, edge.utc_now, lambda seconds: None)
     return LandedSource(
         name="payments",
-        source=source(land(origin), whole=True),
+        source=source(land(origin), whole=not asked),
         pipeline="job",
-        every=WINDOW.grain,
-        timezone="UTC",
+        every=window.grain,
+        timezone=window.timezone,
         shelf=Shelf.named(Storage.at(str(folder)), name),
-        supply=HttpSupply(origin, None, around),
+        supply=HttpSupply(origin, around),
         now=edge.utc_now,
     )
 
@@ -125,6 +135,8 @@ def daily(window: Window) -> list[tuple[int]]:
         (lambda: source(land(http("https://x/{date}")), whole=True), "whole=True"),
         (lambda: source(land(delta("t"))), "needs one of time="),
         (lambda: source(land(delta("t")), cursor="c"), "has a cursor"),
+        (lambda: source(land(delta("t")), time="d", late="fail"), "late rows are not noticed"),
+        (lambda: source(land(http("https://x/{date}")), late="ignore"), "--refresh"),
         (lambda: land("t"), "cannot be landed"),
         (lambda: land(land(delta("t"))), "cannot be landed"),
         (lambda: land(delta("t"), name="../x"), "is not a name"),
@@ -149,6 +161,111 @@ def test_origins_that_give_the_window_alone_need_no_time() -> None:
         rows(daily, schema="id int"),
     ):
         assert source(land(origin)).time is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "refused"),
+    [
+        ({"version": 1, "landed": True}, True),
+        ({"version": 12}, False),
+        ({}, False),
+    ],
+)
+def test_only_a_landed_generation_can_be_lost(
+    api: Api, tmp_path: Path, recorded: dict[str, Any], refused: bool
+) -> None:
+    """A table's version in the receipt of an input that is landed from now on is none."""
+
+    def job(window: Window, payments: Any = source(land(delta("t")), whole=True)) -> Any: ...
+
+    made = pipeline(every="day", target=delta("out", partition_by="d"))(job)
+    held = port(api, tmp_path)
+    unused: Any = None
+    bound = Bound(made, unused, {"payments": held})
+    run = Run(made, WINDOW, {}, {"payments": held.pin([WINDOW])[WINDOW]}, "", {})
+    receipt = Receipt(
+        pipeline="job",
+        window=WINDOW.id,
+        timezone="UTC",
+        every="day",
+        run_key="k",
+        generation=1,
+        attempt="a",
+        rows=1,
+        contents=None,
+        files=None,
+        published_at="",
+        inputs={"payments": recorded},
+    )
+    todo = Plan(run, SliceState(1, receipt, True), "", ())
+    with pytest.raises(PermanentError, match="SP-R05") if refused else nullcontext():
+        refuse_lost(bound, todo)
+    refuse_lost(bound, replace(todo, how=How(refresh=True)))
+
+
+def windows(every: str, *texts: str) -> list[Window]:
+    return [Window.parse(text, every, "Europe/Berlin") for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("asked", "window"),
+    [
+        ("{date}", *windows("hour", "2026-04-25T10")),
+        ("{start:%Y-%m-%dT%H}", *windows("15min", "2026-04-25T10:15")),
+        ("{start:%Y-%m-%dT%H}", *windows("hour", "2026-10-25T02+0200")),
+        ("{start:%Y-%m-%dT%H}", *windows("hour", "2026-10-25T02+0100")),
+        ("{start:%Y-%m-%dT%H%M}", *windows("15min", "2026-10-25T02:15+0200")),
+        ("{start:%Y-%m-%dT%H%M}", *windows("15min", "2026-10-25T02:15+0100")),
+        ("{start:%Y-%m}", *windows("day", "2026-04-25")),
+    ],
+)
+def test_a_request_that_two_windows_share_is_refused_when_it_is_planned(
+    api: Api, tmp_path: Path, asked: str, window: Window
+) -> None:
+    """Each would land, and publish, the items of both."""
+    with pytest.raises(DefinitionError, match="has the same address for") as told:
+        port(api, tmp_path, window=window, at=asked).pin([window])
+    assert told.value.code == "SP-D07"
+    assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "window"),
+    [
+        ("{date}", *windows("day", "2026-10-25")),
+        ("{date}", *windows("week", "2026-W17")),
+        ("{start:%Y-%m-%dT%H%z}", *windows("hour", "2026-10-25T02+0200")),
+        ("{start:unix}", *windows("15min", "2026-10-25T02:15+0100")),
+    ],
+)
+def test_a_request_of_its_own_is_taken(
+    api: Api, tmp_path: Path, asked: str, window: Window
+) -> None:
+    """With a note where a day stands for a longer window."""
+    made = port(api, tmp_path, window=window, at=asked)
+    assert made.pin([window])[window].version is None
+    noted = made.notes(window)
+    assert ["2026-04-20 alone" in note for note in noted] == [True] * (window.id == "2026-W17")
+
+
+def test_time_clips_what_windows_share() -> None:
+    """A day's listing may serve its hours if the rows are clipped."""
+    hour = Window.parse("2026-04-25T10")
+    assert not tells_windows_apart(http("https://x/{date}").asked_for, hour)
+    assert tells_windows_apart(lambda window: 1, Window.parse("incremental", "incremental"))
+
+
+def test_the_connection_is_part_of_the_question_and_options_are_not() -> None:
+    """A copy of one database does not answer for another; a password is in no record."""
+
+    def asked(origin: Any) -> dict[str, object]:
+        return land(origin).request()
+
+    for make in (postgres, jdbc):
+        assert asked(make("t", connection="test")) != asked(make("t", connection="prod"))
+    secret = jdbc("t", connection="x", options={"password": "hush"})
+    assert "hush" not in str(asked(secret))
+    assert asked(secret) == asked(jdbc("t", connection="x"))
 
 
 def test_the_code_of_a_function_of_rows_counts_wherever_it_is() -> None:

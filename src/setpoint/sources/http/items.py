@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
 from typing import Any
 
 MISSING = object()
@@ -85,21 +84,6 @@ def _spelled(value: Any) -> str:
             return _quoted(value)
         case _:
             return json.dumps(value)
-
-
-def moment_of(value: Any) -> date | datetime | None:
-    """The time that a value tells: whole seconds since 1970, or an ISO text; None if neither."""
-    try:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, timezone.utc)
-        if isinstance(value, str):
-            if len(value) == len("2026-04-25"):
-                return date.fromisoformat(value)
-            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
-            return moment.replace(tzinfo=moment.tzinfo or timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return None
 
 
 def _quoted(text: str) -> str:

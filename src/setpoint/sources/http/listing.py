@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from setpoint.model.http import ByPage, Http
 from setpoint.model.window import Window
 from setpoint.sources.http import refusals
 from setpoint.sources.http.client import Client
-from setpoint.sources.http.items import MISSING, Item, at, moment_of
+from setpoint.sources.http.items import Item
 from setpoint.sources.http.pages import walk
 from setpoint.sources.http.seen import Seen
 
 _READINGS = 3
 _MODULUS = 1 << 128
-_INSTANT = timedelta(microseconds=1)
 
 
 class Sink(Protocol):
@@ -42,7 +40,6 @@ class Listing:
     items: int
     pages: int
     contents: str
-    outside: int
     readings: int = 1
     trouble: str = ""
     confirmable: bool = False
@@ -52,13 +49,9 @@ def read_listing(
     client: Client,
     origin: Http,
     window: Window,
-    time: str | None,
     open_sink: Callable[[int], Sink],
 ) -> Listing:
-    """Read a listing until a reading of it can be trusted; its items are then in the last sink.
-
-    `time` is the place of an item's time, to count those that lie outside of the window.
-    """
+    """Read a listing until a reading of it can be trusted; its items are then in the last sink."""
     before = ""
     found = None
     for number in range(1, _READINGS + 1):
@@ -66,7 +59,7 @@ def read_listing(
             client.again(number)
         sink = open_sink(number)
         try:
-            found = _read_once(client, origin, window, time, sink, number)
+            found = _read_once(client, origin, window, sink, number)
             sink.close()
         except BaseException:
             sink.discard()
@@ -81,10 +74,8 @@ def read_listing(
     )
 
 
-def _read_once(
-    client: Client, origin: Http, window: Window, time: str | None, sink: Sink, number: int
-) -> Listing:
-    seen, pages, summed, outside, overlaps = Seen(), 0, 0, 0, 0
+def _read_once(client: Client, origin: Http, window: Window, sink: Sink, number: int) -> Listing:
+    seen, pages, summed, overlaps = Seen(), 0, 0, 0
     totals: set[int] = set()
     trouble = ""
     for page in walk(client, origin, window, lambda: seen.count):
@@ -95,7 +86,6 @@ def _read_once(
             match seen.add(own, whole):
                 case "new":
                     summed = (summed + whole) % _MODULUS
-                    outside += time is not None and _is_outside(item, time, window)
                     sink.put(item)
                 case "same":
                     overlaps += 1
@@ -112,15 +102,4 @@ def _read_once(
         # Items that move to a later page make others slip past, unless that is how it pages.
         trouble, confirmable = "items moved from page to page while they were read", True
     contents = f"1:{seen.count:x}:{summed:032x}"
-    return Listing(seen.count, pages, contents, outside, number, trouble, confirmable)
-
-
-def _is_outside(item: Item, time: str, window: Window) -> bool:
-    found: Any = at(item.fields, time)
-    moment = None if found is MISSING else moment_of(found)
-    if moment is None:
-        return False
-    if isinstance(moment, datetime):
-        return not window.contains(moment)
-    # A date stands for the whole day: it is in the window if a part of the day is.
-    return not window.start.date() <= moment <= (window.end - _INSTANT).date()
+    return Listing(seen.count, pages, contents, number, trouble, confirmable)
