@@ -60,7 +60,7 @@ def test_a_path_of_two_windows_is_refused(
     chosen = Window.parse(window, every=every, timezone=timezone)
     made = files(path, schema=SCHEMA)
     adapter = FilesSource("lake", Source(made), made, str(tmp_path), chosen.grain, timezone)
-    with pytest.raises(DefinitionError, match=r"SP-D07.*the path"):
+    with pytest.raises(DefinitionError, match=r"SP-D07.*same address"):
         adapter.pin([chosen])
     clipped = FilesSource("x", Source(made, "t"), made, str(tmp_path), chosen.grain, timezone)
     assert clipped.pin([chosen])

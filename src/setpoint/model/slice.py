@@ -22,6 +22,15 @@ ColumnKind = Literal["date", "timestamp", "timestamp_ntz", "string", "integer", 
 # The name of the partition whose value is null, as Hive, Spark and the formats spell it.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _DAY = Grain.parse("day")
+# Two centuries, so that seconds since 1970 are not taken for the number of an hour.
+_YEAR, _MONTH = "(19|20)[0-9][0-9]", "(0[1-9]|1[0-2])"
+_OF_DAY, _HOUR = "(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3])"
+_NUMBERS = {
+    6: _YEAR + _MONTH,
+    8: _YEAR + _MONTH + _OF_DAY,
+    10: _YEAR + _MONTH + _OF_DAY + _HOUR,
+}
+_OFFSET = "[+-][0-9]{4}([0-9]{2})?"
 _INTEGER_IDS = {"day": "%Y%m%d", "hour": "%Y%m%d%H", "month": "%Y%m"}
 
 
@@ -118,6 +127,21 @@ class SliceRule:
         if self.kind == "date" and str(window.grain) == "day":
             return f"{column} = {start}"
         return f"{column} >= {start} AND {column} < {end}"
+
+    @property
+    def names_windows(self) -> bool:
+        """Whether the column holds the ids of windows, and not points in time."""
+        return self.kind in ("string", "integer", "long")
+
+    def shape(self, window: Window) -> str:
+        """A regular expression for the ids of all windows of a grain, from the id of one."""
+        own = self.only_value(window) or ""
+        if self.kind != "string":
+            return f"^{_NUMBERS[len(own)]}$"
+        timed = "T" in own
+        plain = re.sub(rf"{_OFFSET}$", "", own) if timed else own
+        shape = re.sub("[0-9]", "[0-9]", plain)
+        return f"^{shape}({_OFFSET})?$" if timed else f"^{shape}$"
 
     def _literal(self, value: Any) -> str:
         match self.kind:

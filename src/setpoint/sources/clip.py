@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,6 @@ from setpoint.model.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Two centuries, so that seconds since 1970 are not taken for the number of an hour.
-_YEAR, _MONTH = "(19|20)[0-9][0-9]", "(0[1-9]|1[0-2])"
-_DAY, _HOUR = "(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3])"
-_NUMBERS = {6: _YEAR + _MONTH, 8: _YEAR + _MONTH + _DAY, 10: _YEAR + _MONTH + _DAY + _HOUR}
-_OFFSET = "[+-][0-9]{4}([0-9]{2})?"
-
 
 @dataclass(frozen=True)
 class Clipped:
@@ -27,11 +20,6 @@ class Clipped:
     rows: int
     untimed: int
     outside: int
-
-
-def names_windows(rule: SliceRule) -> bool:
-    """Whether the column holds the ids of windows, and not points in time."""
-    return rule.kind in ("string", "integer", "long")
 
 
 def clip_counts(
@@ -46,8 +34,8 @@ def clip_counts(
 
     column = quoted(rule.column)
     odd = "false"
-    if names_windows(rule):
-        odd = f"NOT (CAST({column} AS STRING) RLIKE '{_shape(rule, window)}')"
+    if rule.names_windows:
+        odd = f"NOT (CAST({column} AS STRING) RLIKE '{rule.shape(window)}')"
     found = frame.selectExpr(
         "count(*) AS every",
         f"count_if({column} IS NULL) AS untimed",
@@ -67,14 +55,3 @@ def clip_counts(
             next=advice,
         )
     return Clipped(found["every"], found["untimed"], found["outside"])
-
-
-def _shape(rule: SliceRule, window: Window) -> str:
-    """A pattern for the ids of all windows of a grain, from the id of one."""
-    own = rule.only_value(window) or ""
-    if rule.kind != "string":
-        return f"^{_NUMBERS[len(own)]}$"
-    timed = "T" in own
-    plain = re.sub(rf"{_OFFSET}$", "", own) if timed else own
-    shape = re.sub("[0-9]", "[0-9]", plain)
-    return f"^{shape}({_OFFSET})?$" if timed else f"^{shape}$"

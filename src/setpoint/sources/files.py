@@ -16,13 +16,13 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from setpoint.errors import NOTHING_STARTED, DefinitionError, SetpointError, some_of
+from setpoint.errors import SetpointError, some_of
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
 from setpoint.model.run import Pinned
 from setpoint.model.slice import NULL_PARTITION, SliceRule
-from setpoint.model.source import Files, Source
+from setpoint.model.source import Files, Source, refuse_shared_address
 from setpoint.model.window import Window
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
 from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
@@ -67,26 +67,9 @@ class FilesSource:
         return frozenset()
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
-        for window in windows:
-            self._refuse_shared_path(window)
+        if self._source.time is None and self._files.by_window:
+            refuse_shared_address(self.label, self._files.paths_of, windows)
         return {window: _pinned(self._owned(window)) for window in windows}
-
-    def _refuse_shared_path(self, window: Window) -> None:
-        """A path that is the same for two windows would give its rows to both."""
-        if self._source.time is not None or not self._files.by_window:
-            return
-        paths = self._files.paths_of(window)
-        for other in (window.previous(), window.next()):
-            if self._files.paths_of(other) == paths:
-                raise DefinitionError(
-                    "SP-D07",
-                    f"The source {self._name}: the path {some_of(paths)} is that of {window.id} "
-                    f"and of {other.id}.",
-                    why="Each of these windows would publish all rows of the path.",
-                    state=NOTHING_STARTED,
-                    next="Put more of the window into the path, {start:%Y-%m-%dT%H%M%z}, or clip "
-                    "the rows with time=.",
-                )
 
     def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
         pinned = self.pin([window])[window]

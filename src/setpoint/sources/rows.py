@@ -23,7 +23,7 @@ from setpoint.model.mark import Mark
 from setpoint.model.run import UNKNOWN, Pinned
 from setpoint.model.source import Rows, Source
 from setpoint.model.window import Window
-from setpoint.sources.clip import clip_counts, names_windows
+from setpoint.sources.clip import clip_counts
 from setpoint.sources.failures import clip_rule, gone, unreadable
 from setpoint.sources.values import fits
 
@@ -64,7 +64,7 @@ class RowsSource:
         rule = clip_rule(
             self._name, self.label, self._source.time, kinds, self._every, self._timezone
         )
-        if names_windows(rule):
+        if rule.names_windows:
             advice = "Return dates or datetimes, with date or timestamp in the schema."
             clip_counts(frame, rule, window, self._name, self.label, advice)
         return frame.where(rule.predicate(window))

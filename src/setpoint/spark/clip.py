@@ -14,13 +14,6 @@ from setpoint.spark.workers import OWN_END, OWN_START
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Ids of windows, of any grain, as texts and as numbers.
-_SHAPES = {
-    "string": r"^\d{4}-(W\d{2}|\d{2}(-\d{2}(T\d{2}(:\d{2})?([+-]\d{4,6})?)?)?)$",
-    "integer": r"^\d{6}(\d{2}(\d{2})?)?$",
-    "long": r"^\d{6}(\d{2}(\d{2})?)?$",
-}
-
 
 def clipped(frame: DataFrame, rule: SliceRule, window: Window, label: str) -> DataFrame:
     """The rows of a window.
@@ -28,8 +21,7 @@ def clipped(frame: DataFrame, rule: SliceRule, window: Window, label: str) -> Da
     A text or a number tells a window by being its id. Where other values stand in the column,
     no window would ever hold their rows: that is an error, not an empty window.
     """
-    shape = _SHAPES.get(rule.kind)
-    if shape is None:
+    if not rule.names_windows:
         return frame.where(rule.predicate(window))
     value = F.col(quoted(rule.column))
     text = value.cast("string")
@@ -38,6 +30,6 @@ def clipped(frame: DataFrame, rule: SliceRule, window: Window, label: str) -> Da
         F.substr(text, F.lit(1), F.lit(40)),
         F.lit(f"', which is not the id of a window such as {window.id}.{OWN_END}"),
     )
-    unfit = value.isNotNull() & ~text.rlike(shape)
+    unfit = value.isNotNull() & ~text.rlike(rule.shape(window))
     mine = F.expr(rule.predicate(window))
     return frame.where(F.when(unfit, F.raise_error(message).cast("boolean")).otherwise(mine))
