@@ -161,9 +161,9 @@ def status(code: int, **headers: str) -> Misbehaviour:
     return lambda handler, api: handler.send(code, b"{}", named)
 
 
-def body(text: str) -> Misbehaviour:
-    """Answer 200 with this body."""
-    return lambda handler, api: handler.send(200, text.encode())
+def body(text: str, code: int = 200) -> Misbehaviour:
+    """Answer with this body."""
+    return lambda handler, api: handler.send(code, text.encode())
 
 
 def redirect(address: str) -> Misbehaviour:

@@ -69,8 +69,8 @@ class LandedSource:
 
     @property
     def uri(self) -> str:
-        """Where its landed copies lie."""
-        return self._shelf.uri
+        """Where landed copies lie; the places of leftovers start there."""
+        return self._shelf.storage.uri
 
     def connectors(self) -> frozenset[str]:
         return self._supply.connectors()
@@ -83,7 +83,18 @@ class LandedSource:
         found = {w: self._shelf.newest(w) if w.slug in held else None for w in windows}
         for window, kept in found.items():
             self._planned[window] = kept.landing.generation if kept else 0
-        return {window: _pinned(kept) for window, kept in found.items()}
+        return {window: self._as_asked(window, kept) for window, kept in found.items()}
+
+    def _as_asked(self, window: Window, kept: Kept | None) -> Pinned:
+        """What is landed; a copy that answers another question is no known input, read or not."""
+        pinned = _pinned(kept)
+        if kept is None or self._answers(window, kept):
+            return pinned
+        return replace(pinned, fingerprint=digest(pinned.fingerprint, "another question"))
+
+    def _answers(self, window: Window, kept: Kept) -> bool:
+        start, end = window.start.isoformat(), window.end.isoformat()
+        return kept.landing.asked == asked_of(self._supply.request(), start, end)
 
     def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
         number = recorded.get("version")
@@ -243,8 +254,7 @@ class LandedSource:
         return cast("T.StructType", read.schema["row"].dataType)
 
     def _refuse_other_question(self, window: Window, kept: Kept) -> None:
-        start, end = window.start.isoformat(), window.end.isoformat()
-        if kept.landing.asked == asked_of(self._supply.request(), start, end):
+        if self._answers(window, kept):
             return
         before, now = kept.landing.request, json.loads(json.dumps(self._supply.request()))
         names = sorted(n for n in {*before, *now} if before.get(n) != now.get(n))

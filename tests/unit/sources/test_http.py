@@ -206,6 +206,17 @@ def test_what_will_not_pass_is_said_at_once(desk: Desk, code: int, error: str) -
     assert "created" not in str(told.value)
 
 
+@pytest.mark.parametrize("code", [400, 403, 503])
+def test_the_api_is_quoted_without_our_secrets(desk: Desk, code: int) -> None:
+    """What it says about its refusal is often the only hint; it may repeat the key."""
+    desk.environment = {"KEY": "sk_live_secret"}
+    words = '{"error": "no parameter created, key sk_live_secret (Bearer sk_live_secret)"}'
+    desk.api.plan = [bad.body(words, code)] * 9
+    with pytest.raises(SetpointError, match="no parameter created") as told:
+        desk.fetch(headers={"Authorization": "Bearer env:KEY"})
+    assert "sk_live" not in str(told.value)
+
+
 def test_an_item_without_an_id_is_an_error(desk: Desk) -> None:
     """It could not be told from others, so the listing is not landed."""
     for item in ('{"x": 1}', '{"id": null}', '{"id": 1.5}', '{"id": true}', "7"):

@@ -125,7 +125,8 @@ class Client:
             raise Passing(f"no answer within {self._origin.timeout:g} seconds") from None
         except httpx.RequestError as error:
             # Its text is about the connection; what was asked is not in it.
-            raise Passing(shortened(f"{type(error).__name__}: {error}", 120)) from None
+            host = f" ({error.request.url.host})"
+            raise Passing(shortened(f"{type(error).__name__}: {error}", 120) + host) from None
         self._refuse(response)
         try:
             body = parse(response.content)
@@ -157,12 +158,22 @@ class Client:
 
     def _refuse(self, response: httpx.Response) -> None:
         status, label = response.status_code, self._origin.label
+        if 200 <= status < 300:
+            return
+        said = self._words_of(response)
         if status in _PASSING or status >= 500:
-            raise Passing(f"status {status}", _after(response.headers, self._around.now()))
+            raise Passing(f"status {status}{said}", _after(response.headers, self._around.now()))
         if status in (401, 403):
-            raise refusals.not_allowed(label, status, " and ".join(self._origin.variables))
-        if not 200 <= status < 300:
-            raise refusals.refused(label, status)
+            raise refusals.not_allowed(label, status, " and ".join(self._origin.variables), said)
+        raise refusals.refused(label, status, said)
+
+    def _words_of(self, response: httpx.Response) -> str:
+        """What the API says about its refusal, without what it may repeat of our secrets."""
+        text = " ".join(response.text.split())
+        for name in self._secret:
+            for part in {self._headers[name], *self._headers[name].split()}:
+                text = text.replace(part, "...") if len(part) > 3 else text
+        return f", {shortened(text, 200)!r}" if text else ""
 
 
 def _after(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -58,23 +58,23 @@ def unfit_secret(label: str, header: str) -> SetpointError:
     )
 
 
-def not_allowed(label: str, status: int, variables: str) -> SetpointError:
+def not_allowed(label: str, status: int, variables: str, said: str = "") -> SetpointError:
     """401 and 403."""
     named = f"what {variables} holds" if variables else "the credentials, none of which are named"
     return PermanentError(
         "SP-H02",
-        f"{label} answered {status}: it does not accept {named}.",
+        f"{label} answered {status}{said}: it does not accept {named}.",
         why="It refuses the request as long as that stays so.",
         state=NOTHING_LANDED,
         next="Check the key and its rights, then run again.",
     )
 
 
-def refused(label: str, status: int) -> SetpointError:
+def refused(label: str, status: int, said: str = "") -> SetpointError:
     """Another answer that a retry will meet again."""
     return PermanentError(
         "SP-H03",
-        f"{label} answered {status}.",
+        f"{label} answered {status}{said}.",
         why="It refuses the request as it is.",
         state=NOTHING_LANDED,
         next="Check the address and the parameters of http(...), then run again.",
