@@ -28,6 +28,10 @@ _SUFFIXES: dict[str, FileFormat] = {
 }
 _HOLE = re.compile(r"\{(start|end|date)(?::[^{}]*)?\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+_FILES = 'Write files("inbox/{date}/*.csv", schema="order_id long, amount decimal(12,2)").'
+_LAND = (
+    'Write land(http(...)), land(rows(...)) or land(postgres("shop.accounts"), name="accounts").'
+)
 _LATE = re.compile(r"ignore|fail|restate\((?P<windows>[1-9][0-9]{0,4})\)")
 
 
@@ -242,19 +246,20 @@ def files(
     there fails; with `absent="empty"` it has no rows.
     """
     if not paths or not all(isinstance(path, str) and path.strip("/ ") for path in paths):
-        raise _source_error(f"files() got {paths!r:.80} where paths belong")
+        raise _source_error(f"files() got {paths!r:.80} where paths belong", _FILES)
     known = format or _format_of(paths)
     if known not in get_args(FileFormat):
         raise _source_error(
             f"files({paths[0]!r}): the format is not known; give format=, one of "
-            f"{', '.join(get_args(FileFormat))}"
+            f"{', '.join(get_args(FileFormat))}",
+            _FILES,
         )
     if absent not in get_args(Absent):
-        raise _source_error(f"files({paths[0]!r}): absent={absent!r:.40} is not known")
+        raise _source_error(f"files({paths[0]!r}): absent={absent!r:.40} is not known", _FILES)
     if known != "parquet" and not schema:
         raise _source_error(
-            f"files({paths[0]!r}): {known} files need schema=, for example "
-            'schema="order_id long, amount decimal(12,2), order_date date"'
+            f"files({paths[0]!r}): {known} files need schema=, because a guess changes with the data",
+            _FILES,
         )
     return Files(
         paths=paths,
@@ -286,7 +291,10 @@ def jdbc(
     in one snapshot.
     """
     if bool(table) == bool(query):
-        raise _source_error("jdbc() needs either a table or query=, and not both")
+        raise _source_error(
+            "jdbc() needs either a table or query=, and not both",
+            'Write jdbc("APP.ORDERS", connection="legacy").',
+        )
     return Jdbc(table=table, query=query, connection=connection, options=dict(options or {}))
 
 
@@ -298,7 +306,10 @@ def rows(function: RowsOf, *, schema: str) -> Rows:
     first answer.
     """
     if not callable(function) or not schema:
-        raise _source_error("rows() needs a function of a window, and schema=")
+        raise _source_error(
+            "rows() needs a function of a window, and schema=",
+            'Write rows(fetch, schema="id long, amount decimal(12,2)").',
+        )
     return Rows(function=function, schema=schema)
 
 
@@ -312,11 +323,12 @@ def land(origin: Landable, name: str = "") -> Landed:
     share a name.
     """
     if not isinstance(origin, LANDABLE):
-        raise _source_error(f"land() got {origin!r:.80}, which cannot be landed")
+        raise _source_error(f"land() got {origin!r:.80}, which cannot be landed", _LAND)
     if name and not _NAME.fullmatch(name):
         raise _source_error(
             f"land({origin.label!r}): name={name!r:.80} is not a name of letters, digits, '_', "
-            "'-' and '.', starting with a letter"
+            "'-' and '.', starting with a letter",
+            _LAND,
         )
     return Landed(origin=origin, name=name)
 
@@ -379,9 +391,15 @@ def source(
             f"source({label!r}) needs one of time=, cursor= and whole=True, and only one"
         )
     if whole and bounded and not isinstance(_inner(origin), Rows):
-        raise _source_error(f"source({label!r}) has the window in its address, and whole=True")
+        raise _source_error(
+            f"source({label!r}) has the window in its address, and whole=True",
+            "Leave whole=True out.",
+        )
     if cursors and isinstance(origin, Landed):
-        raise _source_error(f"source(land({label!r})) is kept per window, and has a cursor=")
+        raise _source_error(
+            f"source(land({label!r})) is kept per window, and has a cursor=",
+            "Leave land(...) out, or give time= instead of cursor=.",
+        )
     if late and isinstance(origin, Landed):
         raise DefinitionError(
             "SP-D07",
@@ -394,15 +412,20 @@ def source(
     names = all(isinstance(name, str) and name for name in cursors)
     if not names or len(set(cursors)) != len(cursors):
         raise _source_error(
-            f"source({label!r}): cursor={cursor!r:.80} is not a list of different columns"
+            f"source({label!r}): cursor={cursor!r:.80} is not a list of different columns",
+            'Write cursor="updated_at", or cursor=("updated_at", "id").',
         )
     _check_lookback(label, cursors, lookback)
     if time_is not in get_args(TimeKind):
         raise _source_error(
-            f'source({label!r}): time_is={time_is!r:.40} is neither "event" nor "processing"'
+            f'source({label!r}): time_is={time_is!r:.40} is neither "event" nor "processing"',
+            'Write time_is="processing", or leave it out.',
         )
     if partitions is not None and (not isinstance(partitions, int) or not 1 <= partitions <= 1000):
-        raise _source_error(f"source({label!r}): partitions={partitions!r:.40} is not 1 to 1000")
+        raise _source_error(
+            f"source({label!r}): partitions={partitions!r:.40} is not 1 to 1000",
+            "Write partitions=8, or leave it out.",
+        )
     return Source(
         origin,
         time,
@@ -468,7 +491,8 @@ def _late(label: str, text: str, time: str | None) -> Late:
     if found is None:
         raise _source_error(
             f"source({label!r}): late={text!r:.40} is none of "
-            '"ignore", "fail" and "restate(3)" with a number of windows'
+            '"ignore", "fail" and "restate(3)" with a number of windows',
+            'Write late="restate(3)", or leave it out.',
         )
     if found["windows"]:
         return Late("restate", int(found["windows"]))
@@ -483,17 +507,22 @@ def _check_lookback(label: str, cursor: tuple[str, ...], lookback: timedelta | i
     if not known or negative or not cursor:
         raise _source_error(
             f"source({label!r}): lookback={lookback!r:.60} is not a timedelta or a number from 0 "
-            "on, beside a cursor"
+            "on, beside a cursor",
+            'Write cursor="updated_at", lookback=timedelta(minutes=10).',
         )
 
 
-def _source_error(what: str) -> DefinitionError:
+_BOUNDED = 'Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.'
+
+
+def _source_error(what: str, next: str = _BOUNDED) -> DefinitionError:
+    unbounded = "A read that is not bounded by the window gives other rows on every run."
     return DefinitionError(
         "SP-D07",
         f"{what}.",
-        why="A read that is not bounded by the window gives other rows on every run.",
+        why=unbounded if next == _BOUNDED else "What is read has to be known before it is read.",
         state=NOTHING_STARTED,
-        next='Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.',
+        next=next,
     )
 
 
