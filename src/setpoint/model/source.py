@@ -258,7 +258,7 @@ def files(
         raise _source_error(f"files({paths[0]!r}): absent={absent!r:.40} is not known", _FILES)
     if known != "parquet" and not schema:
         raise _source_error(
-            f"files({paths[0]!r}): {known} files need schema=, because a guess changes with the data",
+            f"files({paths[0]!r}): {known} files need schema=: a guess changes with the data",
             _FILES,
         )
     return Files(
