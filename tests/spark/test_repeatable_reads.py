@@ -17,14 +17,17 @@ from setpoint import (
     PermanentError,
     RefusedError,
     SetpointError,
+    TransientError,
     Window,
     delta,
     files,
     iceberg,
     parquet,
+    postgres,
+    rows,
     source,
 )
-from setpoint.flow.run import plan_latest
+from setpoint.flow.run import plan_latest, run_window
 from setpoint.flow.status import status
 
 DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
@@ -310,3 +313,52 @@ def test_settings_that_hide_lost_files_do_not_count(lab: Any) -> None:
     finally:
         lab.spark.conf.unset("spark.sql.files.ignoreMissingFiles")
     assert not (lab.root / "out" / "_delta_log").exists()
+
+
+def test_late_rows_that_come_after_the_plan_are_late(db: Any, postgres_lab: Any) -> None:
+    """They are seen by the snapshot of the read, or by the next try: neither publishes them."""
+    lab = postgres_lab
+    db.all("CREATE TABLE orders (id int, d date); INSERT INTO orders VALUES (1, '2026-04-25')")
+    given = source(
+        postgres("orders", connection="test"),
+        time="d",
+        probe="SELECT count(*) FROM orders WHERE d >= {start} AND d < {end}",
+        late="fail",
+    )
+    fails = write(lab.root / "fails")
+
+    def job(window: Window, lake: Any = given, factor: int = 1) -> Any:
+        if fails.read_text():
+            write(fails)
+            db.all("INSERT INTO orders VALUES (3, '2026-04-25')")
+            raise TransientError("SP-S04", "The network was gone.")
+        return lake.selectExpr(f"id * {factor} AS id", "d")
+
+    made = lab.define(job)
+    lab.run(made)
+    planned = lab.plan(made, "2026-04-25", parameters={"factor": 10})
+    db.all("INSERT INTO orders VALUES (2, '2026-04-25')")
+    with pytest.raises(RefusedError, match=r"SP-R06.*lake has changed"):
+        run_window(lab.bind(made), planned, lab.world())
+    db.all("DELETE FROM orders WHERE id = 2")
+    write(fails, "once")
+    with pytest.raises(RefusedError, match="SP-R06"):
+        lab.run(made, parameters={"factor": 10})
+    assert lab.rows() == [(1, DAY)]
+
+
+def test_an_input_that_cannot_tell_gives_the_same_rows_and_a_true_reason(lab: Any) -> None:
+    """Nobody else published; late="ignore" does not even ask."""
+    calls = write(lab.root / "calls")
+
+    def give(window: Window) -> list[tuple[int, dt.date]]:
+        write(calls, *calls.read_text().split(), "called")
+        return [(1, DAY)]
+
+    origin = rows(give, schema=SCHEMA)
+    lab.run(reading(lab, source(origin, time="d")))
+    again = lab.run(reading(lab, source(origin, time="d")))
+    assert (again.state, again.reason) == ("unchanged", "the window already holds these rows")
+    ignored = lab.run(reading(lab, source(origin, time="d", late="ignore")))
+    assert (ignored.state, calls.read_text().count("called")) == ("unchanged", 2)
+    assert ignored.reason == "lake is not read again, as its policy says"

@@ -21,7 +21,7 @@ from setpoint.model.window import Window
 from setpoint.sources.database.dialect import Dialect, scrubbed, shown
 from setpoint.sources.database.division import stretches
 from setpoint.sources.database.probe import filled, fingerprint_of
-from setpoint.sources.failures import clip_rule, gone, unreadable
+from setpoint.sources.failures import changed, clip_rule, gone, unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +81,14 @@ class JdbcSource:
         return pinned
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
-        """Whether rows changed while they were read is not known."""
+        """Whether rows changed while they were read is not known, and mostly does no harm.
+
+        The next run asks the probe again. Where a published window is final that is too late.
+        """
+        if self._source.late.policy != "fail":
+            return
+        if self.pin([window])[window].fingerprint != pinned.fingerprint:
+            raise changed(self._name, self.label, "its probe gives another answer now")
 
     def bounds(self, window: Window) -> str:
         # The type of the column, and with it the exact condition, is known to the database alone.
