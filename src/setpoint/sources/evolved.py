@@ -77,7 +77,7 @@ class _Shape:
         self, value: Column, before: I.IcebergType, wanted: I.IcebergType, place: str
     ) -> Column:
         match before, wanted:
-            case I.StructType(), I.StructType():
+            case I.StructType(), I.StructType() if before != wanted or self._moved_in(place):
                 parts = self.fields(value, before.fields, wanted.fields, f"{place}.")
                 return F.when(value.isNotNull(), F.struct(*parts))
             case I.ListType(), I.ListType() if before != wanted:
@@ -94,6 +94,9 @@ class _Shape:
                 return F.greatest(fitted, fitted) if place in self.moved else fitted
             case _:
                 return value
+
+    def _moved_in(self, place: str) -> bool:
+        return any(name.startswith(f"{place}.") for name in self.moved)
 
 
 def _spark_type(kind: I.IcebergType) -> T.DataType:
