@@ -614,6 +614,9 @@ def test_any_database_is_clipped_by_its_own_query(derby: Any) -> None:
         assert ("without a common snapshot" in pinned.detail) == (partitions == 4)
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
     assert (kinds["at"], kinds["AMOUNT"]) == ("timestamp_ntz", "decimal(12,2)")
+    found, _ = by_jdbc(derby, jdbc(ORDERS, connection="legacy"), time="ID")
+    with pytest.raises(SetpointError, match=r"SP-R02.*holds 0, which is not the name"):
+        found.read(derby.spark, window, pinned)
     # A row of another day, on which the query would fail, is never computed.
     query = 'SELECT ID, 1 / ID AS X, D FROM "o""rders";'
     found, _ = by_jdbc(derby, jdbc(query=query, connection="legacy"), time="D")
@@ -636,6 +639,10 @@ def test_a_probe_by_jdbc_tells_changes_and_an_increment_goes_on_from_its_mark(de
     assert found.pin([window])[window].fingerprint != first.fingerprint
     with pytest.raises(PermanentError, match=r"SP-R05.*another answer now"):
         found.pin_published(window, first.as_dict())
+    found.confirm(window, first)
+    final, _ = by_jdbc(derby, origin, time="at", probe=probe, late="fail")
+    with pytest.raises(PermanentError, match=r"SP-R04.*another answer now"):
+        final.confirm(window, first)
     found, _ = by_jdbc(derby, origin, cursor="at")
     frame, mark = found.read_increment(derby.spark, first, None, None)
     assert frame.count() == 4

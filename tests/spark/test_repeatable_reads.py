@@ -11,20 +11,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
+from pyiceberg.types import DecimalType, LongType, StringType
 
 from setpoint import (
     PermanentError,
     RefusedError,
     SetpointError,
+    TransientError,
     Window,
     delta,
     files,
     iceberg,
     parquet,
+    postgres,
+    rows,
     source,
 )
-from setpoint.flow.run import plan_latest
+from setpoint.flow.run import plan_latest, run_window
 from setpoint.flow.status import status
 
 DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
@@ -309,3 +314,265 @@ def test_settings_that_hide_lost_files_do_not_count(lab: Any) -> None:
     finally:
         lab.spark.conf.unset("spark.sql.files.ignoreMissingFiles")
     assert not (lab.root / "out" / "_delta_log").exists()
+
+
+def test_late_rows_that_come_after_the_plan_are_late(db: Any, postgres_lab: Any) -> None:
+    """They are seen by the snapshot of the read, or by the next try: neither publishes them."""
+    lab = postgres_lab
+    db.all("CREATE TABLE orders (id int, d date); INSERT INTO orders VALUES (1, '2026-04-25')")
+    given = source(
+        postgres("orders", connection="test"),
+        time="d",
+        probe="SELECT count(*) FROM orders WHERE d >= {start} AND d < {end}",
+        late="fail",
+    )
+    fails = write(lab.root / "fails")
+
+    def job(window: Window, lake: Any = given, factor: int = 1) -> Any:
+        if fails.read_text():
+            write(fails)
+            db.all("INSERT INTO orders VALUES (3, '2026-04-25')")
+            raise TransientError("SP-S04", "The network was gone.")
+        return lake.selectExpr(f"id * {factor} AS id", "d")
+
+    made = lab.define(job)
+    lab.run(made)
+    planned = lab.plan(made, "2026-04-25", parameters={"factor": 10})
+    db.all("INSERT INTO orders VALUES (2, '2026-04-25')")
+    with pytest.raises(RefusedError, match=r"SP-R06.*lake has changed"):
+        run_window(lab.bind(made), planned, lab.world())
+    db.all("DELETE FROM orders WHERE id = 2")
+    write(fails, "once")
+    with pytest.raises(RefusedError, match="SP-R06"):
+        lab.run(made, parameters={"factor": 10})
+    assert lab.rows() == [(1, DAY)]
+
+
+def test_an_input_that_cannot_tell_gives_the_same_rows_and_a_true_reason(lab: Any) -> None:
+    """Nobody else published; late="ignore" does not even ask."""
+    calls = write(lab.root / "calls")
+
+    def give(window: Window) -> list[tuple[int, dt.date]]:
+        write(calls, *calls.read_text().split(), "called")
+        return [(1, DAY)]
+
+    origin = rows(give, schema=SCHEMA)
+    lab.run(reading(lab, source(origin, time="d")))
+    again = lab.run(reading(lab, source(origin, time="d")))
+    assert (again.state, again.reason) == ("unchanged", "the window already holds these rows")
+    ignored = lab.run(reading(lab, source(origin, time="d", late="ignore")))
+    assert (ignored.state, calls.read_text().count("called")) == ("unchanged", 2)
+    assert ignored.reason == "lake is not read again, as its policy says"
+
+
+def lake_of(lab: Any, **columns: Any) -> str:
+    place = str(lab.root / "lake")
+    write_deltalake(place, pa.table(columns), mode="append")
+    return place
+
+
+def test_other_columns_of_a_delta_table_are_another_input(lab: Any) -> None:
+    """The files are the same, what is read from them is not."""
+    given = source(delta("lake"), time="d")
+    place = lake_of(lab, id=[1], d=[DAY])
+    before = fingerprints(lab, given)
+    DeltaTable(place).alter.add_columns([Field("more", PrimitiveType("string"))])
+    after = fingerprints(lab, given)
+    assert (after[0] == before[0], after[1] == before[1]) == (False, False)
+    assert read(lab, given) == [(1, DAY, None)]
+
+
+def test_renamed_columns_of_a_delta_table_are_another_input(lab: Any) -> None:
+    """Files and statistics keep the old names: two columns that swapped theirs are told apart."""
+    given, log = source(delta("lake"), time="d"), lab.root / "lake" / "_delta_log"
+    lake_of(lab, d=[DAY], e=[NEXT])
+    first = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    meta = next(action["metaData"] for action in first if "metaData" in action)
+
+    def commit(version: int, **stored: str) -> None:
+        """As the connector does it: ALTER TABLE ... RENAME COLUMN, with column mapping."""
+        fields = [
+            {
+                "name": name,
+                "type": "date",
+                "nullable": True,
+                "metadata": {
+                    "delta.columnMapping.id": number,
+                    "delta.columnMapping.physicalName": physical,
+                },
+            }
+            for number, (name, physical) in enumerate(stored.items(), 1)
+        ]
+        configuration = {
+            "delta.columnMapping.mode": "name",
+            "delta.columnMapping.maxColumnId": "2",
+        }
+        schema = json.dumps({"type": "struct", "fields": fields})
+        changed = {**meta, "schemaString": schema, "configuration": configuration}
+        protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+        actions = [{"protocol": protocol}, {"metaData": changed}]
+        write(log / f"{version:020}.json", *map(json.dumps, actions))
+
+    commit(1, d="d", e="e")
+    windows = [Window.parse(str(day)) for day in (DAY, NEXT)]
+    before = port(lab, given).pin(windows)
+    assert [before[window].rows for window in windows] == [1, 0]
+    commit(2, d="e", e="d")
+    after = port(lab, given).pin(windows)
+    assert [after[window].rows for window in windows] == [0, 1]
+    commit(3, d="d", f="e")
+    renamed = port(lab, given).pin(windows)
+    assert renamed[windows[0]].rows == 1
+    assert renamed[windows[0]].fingerprint != before[windows[0]].fingerprint
+
+
+def test_an_iceberg_table_is_read_with_its_columns_of_now(lab: Any, lake: Any) -> None:
+    """And as published with those of then. The snapshot itself knows only those of then."""
+    spark = lake.spark
+    lake.catalog.create_namespace("sales")
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int32()),
+            "net": [100, 200],
+            "gross": [119, 238],
+            "line": [{"a": 7}, None],
+            "lines": [[{"a": 8}], []],
+            "d": [DAY, DAY],
+        }
+    )
+    table = lake.catalog.create_table("sales.orders", rows.schema)
+    given, window = source(iceberg("sales.orders"), time="d"), Window.parse("2026-04-25")
+    empty = port(lab, given)
+    nothing = empty.pin([window])[window]
+    table.append(rows)
+    assert empty.read(spark, window, nothing).collect() == []
+    with pytest.raises(PermanentError, match=r"SP-R05.*without a snapshot"):
+        port(lab, given).pin_published(window, nothing.as_dict())
+    adapter = port(lab, given)
+    pinned = adapter.pin([window])[window]
+    with table.update_schema() as change:
+        change.rename_column("net", "swap")
+    with table.update_schema() as change:
+        change.rename_column("gross", "net")
+        change.rename_column("line.a", "b")
+        change.rename_column("lines.element.a", "b")
+        change.add_column(("line", "c"), StringType())
+        change.add_column("more", DecimalType(9, 2))
+        change.update_column("id", LongType())
+    with table.update_schema() as change:
+        change.rename_column("swap", "gross")
+        change.rename_column("d", "day")
+    with pytest.raises(RefusedError, match=r"SP-R02.*no column d;"):
+        port(lab, given).pin([window])
+    now = port(lab, source(iceberg("sales.orders"), time="day"))
+    newer = now.pin([window])[window]
+    assert newer.fingerprint != pinned.fingerprint
+    frame = now.read(spark, window, newer)
+    assert frame.schema == spark.table("lake.sales.orders").schema
+    expected = spark.table("lake.sales.orders").where("day = DATE'2026-04-25'")
+    assert sorted(frame.collect(), key=repr) == sorted(expected.collect(), key=repr)
+    assert sorted((row.id, row.net, row.gross) for row in frame.collect()) == [
+        (1, 119, 100),
+        (2, 238, 200),
+    ]
+    again = port(lab, given).pin_published(window, pinned.as_dict())
+    then = port(lab, given).read(spark, window, again)
+    assert sorted((row.id, row.net) for row in then.collect()) == [(1, 100), (2, 200)]
+    with pytest.raises(PermanentError, match=r"SP-R05.*other columns"):
+        port(lab, source(iceberg("sales.orders"), time="day")).pin_published(
+            window, pinned.as_dict()
+        )
+
+
+def test_a_version_whose_files_were_removed_cannot_be_read_again(lab: Any) -> None:
+    """VACUUM is noticed before anything is staged; files that live on are no reason."""
+    given, window = source(delta("lake"), time="d"), Window.parse("2026-04-25")
+    place = lake_of(lab, id=[1], d=[DAY])
+    first = port(lab, given).pin([window])[window].as_dict()
+    lake_of(lab, id=[2], d=[DAY])
+    assert port(lab, given).pin_published(window, first).version == 0
+    write_deltalake(place, pa.table({"id": [3], "d": [DAY]}), mode="overwrite")
+    assert port(lab, given).pin_published(window, first).version == 0
+    DeltaTable(place).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(PermanentError, match=r"SP-R05.*version 0.*1 of its files"):
+        port(lab, given).pin_published(window, first)
+
+
+NAMES: list[tuple[str, list[Any], str]] = [
+    ("day", ["2026-04-25T10:00:00Z"], "refused"),
+    ("day", [1777111200], "refused"),
+    ("hour", [1777111200], "refused"),
+    ("week", ["2026-04-25", "2026-04-26"], "refused"),
+    ("day", ["2026-04-25", "unknown"], "refused"),
+    ("day", ["2026-04-25", "2026-04", None], "read"),
+    ("day", [20260425, 20260426], "read"),
+    ("hour", ["2026-04-25T13", "2026-10-25T02+0100"], "read"),
+]
+
+
+@pytest.mark.parametrize(("every", "values", "then"), NAMES)
+def test_a_column_of_other_things_than_names_of_windows_is_refused(
+    lab: Any, every: str, values: list[Any], then: str
+) -> None:
+    """Its windows would all be empty, and look like results. The log tells, without a JVM."""
+    lake_of(lab, name=values)
+    job = reading(
+        lab, source(delta("lake"), time="name"), every=every, target=delta("out", time="x")
+    )
+    window = Window.containing(dt.datetime(2026, 4, 25, tzinfo=dt.timezone.utc), job.every)
+    adapter = lab.bind(job).sources["lake"]
+    if then == "read":
+        assert adapter.pin([window])
+        return
+    with pytest.raises(RefusedError, match=r"SP-R02.*not the name of a window"):
+        adapter.pin([window])
+
+
+def test_where_no_statistics_tell_a_few_rows_are_looked_at(lab: Any, lake: Any) -> None:
+    """Iceberg cuts texts short, a metastore has no statistics, and Delta may lack them."""
+    lake.catalog.create_namespace("sales")
+    rows = pa.table({"id": [1], "at": ["2026-04-25T10:00:00Z"], "d": ["2026-04-25"]})
+    lake.catalog.create_table("sales.orders", rows.schema).append(rows)
+    bare = {"delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(str(lab.root / "bare"), rows, configuration=bare)
+    lab.spark.sql("CREATE DATABASE named")
+    try:
+        lab.spark.sql(
+            "CREATE TABLE named.t USING parquet PARTITIONED BY (number) AS "
+            "SELECT '2026-04-25T10' AS at, '2026-04-25' AS d, 20260 AS number"
+        )
+        window, own = Window.parse("2026-04-25"), lake.spark
+        for origin in (iceberg("sales.orders"), delta("bare"), parquet(table="named.t")):
+            wrong, right = (port(lab, source(origin, time=name)) for name in ("at", "d"))
+            with pytest.raises(RefusedError, match=r"SP-R02.*not the name of a window"):
+                wrong.read(own, window, wrong.pin([window])[window])
+            assert right.read(own, window, right.pin([window])[window]).count() == 1
+        with pytest.raises(RefusedError, match=r"SP-R02.*number, of type integer, holds 20260,"):
+            fingerprints(lab, source(parquet(table="named.t"), time="number"))
+    finally:
+        lab.spark.sql("DROP DATABASE named CASCADE")
+
+
+def test_a_database_is_asked_for_the_ends_of_a_column_of_names(db: Any, postgres_lab: Any) -> None:
+    """By its index, or else for a few rows, in the snapshot of the read."""
+    db.all("CREATE TABLE t (id int, at text, d text); CREATE INDEX ON t (d)")
+    db.all("INSERT INTO t VALUES (1, '2026-04-25 10:00', '2026-04-25'), (2, NULL, '2026-04-26')")
+    given = postgres("t", connection="test")
+    with pytest.raises(RefusedError, match=r"SP-R02.*holds '2026-04-25 10:00'"):
+        port(postgres_lab, source(given, time="at")).read(
+            postgres_lab.spark, Window.parse("2026-04-25"), None
+        )
+    adapter, window = port(postgres_lab, source(given, time="d")), Window.parse("2026-04-25")
+    try:
+        pinned = adapter.pin([window])[window]
+        assert [row.id for row in adapter.read(postgres_lab.spark, window, pinned).collect()] == [1]
+    finally:
+        adapter.release(window)
+    db.all("INSERT INTO t VALUES (3, NULL, 'yesterday')")
+    with pytest.raises(RefusedError, match=r"SP-R02.*holds 'yesterday'"):
+        adapter.read(postgres_lab.spark, window, pinned)
+    adapter.release(window)
+    probed = source(given, whole=True, probe="SELECT count(*) FROM t")
+    before = fingerprints(postgres_lab, probed)
+    db.all("ALTER TABLE t RENAME at TO noted")
+    assert fingerprints(postgres_lab, probed) != before

@@ -9,6 +9,7 @@ from typing import Any
 
 from setpoint.errors import PermanentError
 from setpoint.flow import steps
+from setpoint.flow.late import changed_inputs, following, late_inputs
 from setpoint.flow.steps import USUAL, How, Plan, Step
 from setpoint.model.audit import rides_along
 from setpoint.model.mark import Mark
@@ -60,7 +61,7 @@ def plan(
     code, definition = pipeline.code, pipeline.definition()
     states = bound.target.inspect(windows, recall)
     pinned = _pinned(bound, windows, states, how)
-    following = _following(bound)
+    first = following(pipeline, bound.target)
     mechanism = ""
     plans = []
     for window in windows:
@@ -77,10 +78,10 @@ def plan(
             newer = (steps.Superseded(state.newest),)
             plans.append(Plan(run, state, f"superseded by {state.newest}", newer))
             continue
-        late = late_inputs(run, state, following)
+        late = late_inputs(run, state, first)
         reason, quiet = how.reason or why(run, state, late), NOTHING_CHANGED
         if reason is None and late:
-            quiet = f"late rows of {', '.join(late)} are left out, as its policy says"
+            quiet = _left_out(run, state, late)
         if reason is None and state.receipt is not None:
             unchanged = (steps.Unchanged(state.receipt),)
             plans.append(Plan(run, state, quiet, unchanged))
@@ -122,37 +123,6 @@ def is_superseded(run: Run, state: SliceState) -> bool:
     return bool(newest) and newest != own and newest_of([newest, own], run.pipeline) == newest
 
 
-def _following(bound: Bound) -> Mapping[str, Window]:
-    """For sources that restate only some windows, the first window that follows its input."""
-    counts = {
-        name: item.late.restate
-        for name, item in bound.pipeline.sources.items()
-        if item.late.restate is not None
-    }
-    newest = newest_of(bound.target.published_windows(), bound.pipeline) if counts else ""
-    if not newest:
-        return {}
-    pipeline, first = bound.pipeline, {}
-    for name, count in counts.items():
-        window = Window.parse(newest, every=pipeline.every, timezone=pipeline.timezone)
-        for _ in range(count):
-            window = window.previous()
-        first[name] = window
-    return first
-
-
-def late_inputs(run: Run, state: SliceState, following: Mapping[str, Window]) -> list[str]:
-    """The inputs that changed after the publish and that, by their policy, do not count."""
-    if state.receipt is None:
-        return []
-    late = []
-    for name in changed_inputs(run, state.receipt.inputs):
-        policy = run.pipeline.sources[name].late
-        if policy.policy == "ignore" or (name in following and run.window < following[name]):
-            late.append(name)
-    return late
-
-
 def why(run: Run, state: SliceState, late: Sequence[str] = ()) -> str | None:
     """The reason to run, or None when the window already holds this very run.
 
@@ -166,10 +136,19 @@ def why(run: Run, state: SliceState, late: Sequence[str] = ()) -> str | None:
     if not state.untouched:
         return "somebody else changed the slice since it was published"
     if receipt.run_key == run.key or receipt.run_key == run.with_recorded(receipt, late).key:
-        unsure = ", ".join(run.unsure)
+        unsure = ", ".join(name for name in run.unsure if name not in late)
         return f"the input {unsure} cannot tell whether it changed" if unsure else None
     changed = stale_parts(run, receipt)
     return f"{' and '.join(changed)} changed" if changed else "the definition changed"
+
+
+def _left_out(run: Run, state: SliceState, late: Sequence[str]) -> str:
+    """Why nothing is done although inputs changed, or may have."""
+    recorded = state.receipt.inputs if state.receipt else {}
+    changed = [name for name in changed_inputs(run, recorded) if name in late]
+    if changed:
+        return f"late rows of {', '.join(changed)} are left out, as its policy says"
+    return f"{', '.join(late)} is not read again, as its policy says"
 
 
 def stale_parts(run: Run, receipt: Receipt) -> list[str]:
@@ -186,15 +165,6 @@ def stale_parts(run: Run, receipt: Receipt) -> list[str]:
         grown = now - before if isinstance(before, int) and now is not None else 0
         parts.append(f"the input {name}" + (f" (rows: {grown:+,})" if grown else ""))
     return parts
-
-
-def changed_inputs(run: Run, recorded: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The inputs that are not what a receipt says."""
-    return [
-        name
-        for name, pinned in run.inputs.items()
-        if recorded.get(name, {}).get("fingerprint") != pinned.fingerprint
-    ]
 
 
 def mark_of(pipeline: Pipeline, state: SliceState) -> Mark | None:

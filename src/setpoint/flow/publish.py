@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from setpoint.errors import RefusedError, TransientError, for_example
+from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import is_superseded, mark_of
 from setpoint.model.audit import AuditResult
 from setpoint.model.mark import Mark, later_of
@@ -38,13 +39,15 @@ def publish(
     published_at: str,
     mark: Mark | None = None,
     again: bool = False,
+    force: bool = False,
 ) -> Verdict:
     """Publish the stage if, and only if, no failing audit forbids it.
 
     Somebody else may publish the window while we are staging. If it was this very run, we are
     done; otherwise our statement is the later one and is published on top, once. `mark` is the
     high-water mark that the rows lead to; `again` says that an old range was read once more,
-    which leaves the mark and everything else that the receipt says about the inputs.
+    which leaves the mark and everything else that the receipt says about the inputs. `force`
+    publishes even over a window that its sources say is final.
     """
     refuse_if_failed(run, results)
     was_superseded = is_superseded(run, state)
@@ -70,6 +73,8 @@ def publish(
             state, same_run_counts = fenced.state, True
             if is_superseded(run, state) and not was_superseded:
                 return Verdict(None, None, superseded_by=state.newest)
+            if not force:
+                refuse_late(run, state)
             continue
         return Verdict(landed.receipt, landed, only_receipt=keep_files)
     raise TransientError(

@@ -23,9 +23,9 @@ from setpoint.flow import steps
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
+from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import (
     Bound,
-    changed_inputs,
     is_superseded,
     mark_of,
     plan,
@@ -131,36 +131,19 @@ def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[
 
 def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
     """Fulfil one plan, with retries; every try looks at the target afresh."""
-    refuse_late(first)
-    refuse_lost(bound, first)
     started = world.now()
 
     def one_try(number: int) -> Outcome:
         current = first if number == 1 else _plan_again(bound, first, world)
         if current.is_unchanged:
             return replace(record_unchanged(bound, [current], world)[0], tries=number)
+        if not current.how.force:
+            refuse_late(current.run, current.state)
+        refuse_lost(bound, current)
         return replace(Attempt(bound, current, world, number).execute(), tries=number)
 
     outcome = with_retries(world, first.run.label, one_try)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
-
-
-def refuse_late(plan: Plan) -> None:
-    """Refuse to publish over a window whose late rows its source says are an error."""
-    receipt, run = plan.state.receipt, plan.run
-    if receipt is None or plan.how.force:
-        return
-    for name in changed_inputs(run, receipt.inputs):
-        if run.pipeline.sources[name].late.policy == "fail":
-            raise RefusedError(
-                "SP-R06",
-                f"{run.label}: the input {name} has changed since the window was published at "
-                f"{receipt.published_at}.",
-                why='Its source says late="fail": a published window is final.',
-                next=f"Look at the rows, then restate the window: setpoint run "
-                f"{run.pipeline.name} --window {run.window.id} --force; or keep to what was read: "
-                "--as-published",
-            )
 
 
 def refuse_lost(bound: Bound, plan: Plan) -> None:
@@ -272,7 +255,7 @@ class Attempt:
         if not how.refresh or how.force or how.again is not None:
             return False
         if why(self._run, state) is not None:
-            refuse_late(replace(self._plan, run=self._run))
+            refuse_late(self._run, state)
             return False
         self._verdict = Verdict(state.receipt, None)
         self._recording.finish("unchanged", receipt=state.receipt)
@@ -293,6 +276,8 @@ class Attempt:
         if isinstance(source, HoldingPort):
             seen = source.seen(self._run.window, pinned)
             self._run = replace(self._run, inputs={**self._run.inputs, name: seen})
+            if seen != pinned and not self._plan.how.force:
+                refuse_late(self._run, self._plan.state)
 
     def _release(self) -> None:
         """Nothing is read from the sources any more, or not by this attempt."""
@@ -347,6 +332,7 @@ class Attempt:
                 self._world.now().isoformat(timespec="seconds"),
                 mark=self._mark,
                 again=self._plan.how.again is not None,
+                force=self._plan.how.force,
             )
         except SetpointError as error:
             # What was put aside is published already, whatever becomes of the rest.
@@ -429,7 +415,7 @@ class Attempt:
         elif verdict.published is None and self._staged is None:
             reason = "what was landed anew is what the window was published from"
         elif verdict.published is None:
-            by_contents = self._run.by_contents
+            by_contents = self._run.by_contents or self._run.unsure
             reason = (
                 "the window already holds these rows"
                 if by_contents

@@ -14,8 +14,8 @@ from datetime import date, datetime, timezone
 from typing import Any, Literal, cast, get_args
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
-from setpoint.model.grain import Grain
-from setpoint.model.window import Window
+from setpoint.model.grain import Grain, Unit
+from setpoint.model.window import Window, unit_of
 
 ColumnKind = Literal["date", "timestamp", "timestamp_ntz", "string", "integer", "long"]
 
@@ -32,6 +32,12 @@ _NUMBERS = {
 }
 _OFFSET = "[+-][0-9]{4}([0-9]{2})?"
 _INTEGER_IDS = {"day": "%Y%m%d", "hour": "%Y%m%d%H", "month": "%Y%m"}
+# Where numbers that name windows lie. Seconds and milliseconds since 1970 do not lie there.
+_INTEGER_RANGES: dict[Unit, tuple[int, int]] = {
+    "month": (1900_01, 9999_12),
+    "day": (1900_01_01, 9999_12_31),
+    "hour": (1900_01_01_00, 9999_12_31_23),
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,19 @@ class SliceRule:
         if self.kind in ("string", "integer", "long"):
             return str(self._name(window))
         return None
+
+    @property
+    def by_name(self) -> bool:
+        """Whether rows belong to a window by its name, and not by a point in time."""
+        return self.kind in ("string", "integer", "long")
+
+    def unit_named(self, value: Any) -> Unit | None:
+        """The unit of the windows that a value of this shape names; None if it names none."""
+        if self.kind == "string":
+            return unit_of(str(value).rstrip(" "))
+        number = int(value)
+        ranges = _INTEGER_RANGES.items()
+        return next((unit for unit, (low, high) in ranges if low <= number <= high), None)
 
     def bounds(self, window: Window) -> tuple[Any, Any]:
         """The half-open interval of values, for the kinds that are ordered in time."""

@@ -32,6 +32,7 @@ _FILES = 'Write files("inbox/{date}/*.csv", schema="order_id long, amount decima
 _LAND = (
     'Write land(http(...)), land(rows(...)) or land(postgres("shop.accounts"), name="accounts").'
 )
+_SECRET = re.compile(r"(?i)password|pwd|secret|token")
 _LATE = re.compile(r"ignore|fail|restate\((?P<windows>[1-9][0-9]{0,4})\)")
 
 
@@ -227,6 +228,9 @@ class Source:
             body |= {"cursor": list(self.cursor), "lookback": str(self.lookback or 0)}
         if not isinstance(self.origin, TABLES):
             body |= {"origin": self.origin.definition()}
+        if isinstance(self.origin, (Postgres, Jdbc)):
+            # A probe's answer does not tell of which database it is.
+            body |= {"database": _database(self.origin)}
         return body
 
 
@@ -416,6 +420,7 @@ def source(
             'Write cursor="updated_at", or cursor=("updated_at", "id").',
         )
     _check_lookback(label, cursors, lookback)
+    _check_late(label, origin, late, probe)
     if time_is not in get_args(TimeKind):
         raise _source_error(
             f'source({label!r}): time_is={time_is!r:.40} is neither "event" nor "processing"',
@@ -497,6 +502,32 @@ def _late(label: str, text: str, time: str | None) -> Late:
     if found["windows"]:
         return Late("restate", int(found["windows"]))
     return Late(cast(Literal["ignore", "fail"], text))
+
+
+def _check_late(label: str, origin: Origin, late: str, probe: str) -> None:
+    """Only an input that can tell whether it changed can be refused for having changed."""
+    if late == "fail" and isinstance(origin, (Postgres, Jdbc, Rows)) and not probe:
+        remedy = "land it, source(land(...)), and late rows come by --refresh alone"
+        raise DefinitionError(
+            "SP-D07",
+            f'source({label!r}) says late="fail", but cannot tell whether it has changed.',
+            why="Late rows would be found after they were read, if at all: changed code gives "
+            "other rows, too.",
+            state=NOTHING_STARTED,
+            next=f"{remedy[0].upper()}{remedy[1:]}."
+            if isinstance(origin, Rows)
+            else f"Give probe=, such as SELECT count(*), max(updated_at) FROM ...; or {remedy}.",
+        )
+
+
+def _database(origin: Postgres | Jdbc) -> dict[str, object]:
+    """Where a database's rows come from, and the options that may change them."""
+    place: dict[str, object] = {"table": origin.label, "connection": origin.connection}
+    if isinstance(origin, Jdbc):
+        # A new password changes no row.
+        known = {key: value for key, value in origin.options.items() if not _SECRET.search(key)}
+        place |= {"options": known}
+    return place
 
 
 def _check_lookback(label: str, cursor: tuple[str, ...], lookback: timedelta | int | None) -> None:

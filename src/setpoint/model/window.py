@@ -9,7 +9,7 @@ from functools import cached_property, total_ordering
 from typing import Any
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.model.grain import Grain
+from setpoint.model.grain import Grain, Unit
 from setpoint.model.wallclock import (
     FIRST_YEAR,
     LAST_YEAR,
@@ -190,6 +190,13 @@ def grain_of_id(text: str) -> Grain | None:
     """The grain that the shape of an id tells; None for minutes, whose length it does not tell."""
     unit, _, _ = _read(text)
     return None if unit == "minute" else Grain.parse(unit)
+
+
+def unit_of(text: str) -> Unit | None:
+    """The unit of the windows whose ids have the shape of this text, whether they exist or not."""
+    found = _ID.fullmatch(text) if len(text) <= _LONGEST_ID else None
+    units: tuple[Unit, ...] = ("minute", "hour", "day", "week", "month")
+    return next((unit for unit in units if found and found[unit] is not None), None)
 
 
 def _read(text: str) -> tuple[str, dt.datetime, dt.timedelta | None]:

@@ -1,12 +1,13 @@
 """A Delta table as a source: pinned to a version, clipped to the window.
 
-The files that a window needs are found in the log, without a JVM; their names are the
-fingerprint of the input. Spark then reads just those files. Tables with features that change
-how files are read (deletion vectors, column mapping) are read through the connector.
+The files that a window needs are found in the log, without a JVM; their names and the table's
+columns are the fingerprint of the input. Spark then reads just those files. Tables with features
+that change how files are read (deletion vectors, column mapping) are read through the connector.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from setpoint.model.slice import SliceRule, typed
 from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.failures import clip_rule, gone, unreadable
+from setpoint.sources.names import check_names, clipped, look_at_names
+from setpoint.sources.schema import schema_digest
 from setpoint.targets.delta.log import DataFile, Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage
 
@@ -28,8 +31,7 @@ if TYPE_CHECKING:
 
 # Reader features that leave a plain Parquet reading of the live files right.
 _PLAIN_READERS = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-
-
+_STORED_AS = "delta.columnMapping.physicalName"
 _ROUNDED = {"timestamp": timedelta(milliseconds=1), "date": timedelta(0)}
 
 
@@ -56,10 +58,12 @@ class DeltaSource:
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
         snapshot = self._newest()
+        columns = _columns(snapshot)
         if self._source.time is None:
-            everything = _pinned(snapshot, snapshot.files)
+            everything = _pinned(snapshot, columns, snapshot.files)
             return dict.fromkeys(windows, everything)
         rule = self._rule(snapshot)
+        self._check_names(snapshot, rule)
         chosen: dict[Window, list[DataFile]] = {window: [] for window in windows}
         if rule.column in snapshot.partition_columns:
             owner = rule.index(windows)
@@ -70,7 +74,7 @@ class DeltaSource:
         else:
             for window in windows:
                 chosen[window] = _overlapping(snapshot, rule, window)
-        return {window: _pinned(snapshot, files) for window, files in chosen.items()}
+        return {window: _pinned(snapshot, columns, files) for window, files in chosen.items()}
 
     def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
         version = recorded.get("version")
@@ -82,11 +86,27 @@ class DeltaSource:
             raise gone(self._name, self.label, "its version", "the receipt does not name it")
         files = snapshot.files
         if not self._source.whole and not self._source.cursor:
-            files = tuple(_overlapping(snapshot, self._rule(snapshot), window))
-        pinned = _pinned(snapshot, files)
+            rule = self._rule(snapshot)
+            self._check_names(snapshot, rule)
+            files = tuple(_overlapping(snapshot, rule, window))
+        pinned = _pinned(snapshot, _columns(snapshot), files)
         if pinned.fingerprint != recorded.get("fingerprint"):
             raise gone(self._name, self.label, f"version {version}", "the table is another one now")
+        self._refuse_removed(snapshot, files)
         return pinned
+
+    def _refuse_removed(self, snapshot: Snapshot, files: Sequence[DataFile]) -> None:
+        """Refuse a version of which VACUUM has removed files.
+
+        It removes none that the newest version needs, so only the others are looked for.
+        """
+        live = {file.path for file in self._newest().files}
+        # A clone's files lie in another table, under a path of their own.
+        old = [file.path for file in files if file.path not in live and ":/" not in file.path]
+        removed = self._storage.missing(old)
+        if removed:
+            because = f"{len(removed):,} of its files were removed, by VACUUM or otherwise"
+            raise gone(self._name, self.label, f"version {snapshot.version}", because)
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
         """A version does not change while it is read."""
@@ -106,7 +126,14 @@ class DeltaSource:
             frame = self._plainly(session, snapshot, files)
         else:
             frame = self._through_connector(session, snapshot.version)
-        return frame if rule is None else frame.where(rule.predicate(window))
+        if rule is None:
+            return frame
+        if rule.by_name and snapshot.files and not self._check_names(snapshot, rule):
+            everything = frame
+            if _reads_plainly(snapshot):
+                everything = self._plainly(session, snapshot, snapshot.files[:1])
+            look_at_names(self._name, self.label, rule, self._every, everything)
+        return clipped(frame, rule, window, self.label)
 
     def read_increment(
         self,
@@ -164,6 +191,13 @@ class DeltaSource:
         except Exception as error:
             raise unreadable(self.label, error) from error
 
+    def _check_names(self, snapshot: Snapshot, rule: SliceRule) -> bool:
+        """Refuse a column of names that names no windows, as far as the log tells its values."""
+        if not rule.by_name:
+            return True
+        ranges = (_range(snapshot, file, rule.column) for file in snapshot.files)
+        return check_names(self._name, self.label, rule, self._every, ranges)
+
     def _rule(self, snapshot: Snapshot) -> SliceRule:
         kinds = {field.name: str(field.kind) for field in snapshot.fields}
         column = self._source.time or ""
@@ -197,8 +231,19 @@ def _overlapping(snapshot: Snapshot, rule: SliceRule, window: Window) -> list[Da
     return [
         file
         for file in snapshot.files
-        if rule.overlaps(window, file.least.get(rule.column), file.most.get(rule.column))
+        if rule.overlaps(window, *_range(snapshot, file, rule.column))
     ]
+
+
+def _range(snapshot: Snapshot, file: DataFile, column: str) -> tuple[Any, Any]:
+    """The least and the most value of a column in a file, as far as the log tells them."""
+    if column in snapshot.partition_columns:
+        value = file.partition.get(column)
+        return value, value
+    field = snapshot.field(column)
+    # Statistics go by the name that files hold a column under; that of another may be this one's.
+    stored = (field.metadata if field else {}).get(_STORED_AS, column)
+    return file.least.get(stored), file.most.get(stored)
 
 
 def _ends_before(file: DataFile, column: str, low: Any) -> bool:
@@ -207,17 +252,22 @@ def _ends_before(file: DataFile, column: str, low: Any) -> bool:
     return bool(most is not None and most < low and file.nulls.get(column) == 0)
 
 
-def _pinned(snapshot: Snapshot, files: Sequence[DataFile]) -> Pinned:
+def _pinned(snapshot: Snapshot, columns: str, files: Sequence[DataFile]) -> Pinned:
     names = sorted(f"{file.path} {file.size}" for file in files)
     if snapshot.has_deletion_vectors:
         names.append(f"version {snapshot.version}")
     rows = sum(file.rows or 0 for file in files)
     return Pinned(
         version=snapshot.version,
-        fingerprint=digest(snapshot.table_id, *names),
+        fingerprint=digest(snapshot.table_id, columns, *names),
         detail=f"version {snapshot.version}, files: {len(files):,}, rows: {rows:,}",
         rows=None if any(file.rows is None for file in files) else rows,
     )
+
+
+def _columns(snapshot: Snapshot) -> str:
+    """The columns, as part of the fingerprint: a rename leaves every file as it is."""
+    return schema_digest(json.loads(snapshot.table.schema().to_json())["fields"])
 
 
 def _reads_plainly(snapshot: Snapshot) -> bool:

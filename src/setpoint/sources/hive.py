@@ -6,6 +6,7 @@ name, and looked at again after the rows were staged: a change in between is an 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,17 @@ from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
 from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
+from setpoint.sources.names import check_names, clipped, look_at_names
+from setpoint.sources.schema import schema_digest
 from setpoint.targets.parquet.metastore import Metastore, TableInfo
 from setpoint.targets.parquet.storage import files_at
 from setpoint.targets.parquet.target import name_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# A partition's values, and where it lies.
+Place = tuple[Mapping[str, str], str]
 
 
 class HiveSource:
@@ -54,10 +60,13 @@ class HiveSource:
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
         metastore, info = self._looked_up()
-        places: list[tuple[Mapping[str, str], str]] = [({}, info.location)]
+        places: list[Place] = [({}, info.location)]
         if info.partition_columns:
             places = [(item.spec, item.location) for item in metastore.partitions()]
         rule = None if self._source.time is None else self._rule(info)
+        if rule is not None:
+            self._check_names(rule, places)
+        columns = schema_digest(json.loads(info.schema)["fields"])
         files = files_at(info.root, self._session)
         listed = {
             location: [
@@ -70,12 +79,13 @@ class HiveSource:
         }
         return {
             window: _pinned(
+                columns,
                 [
                     name
                     for spec, location in places
                     if rule is None or _may_hold(rule, window, spec)
                     for name in listed[location]
-                ]
+                ],
             )
             for window in windows
         }
@@ -95,7 +105,11 @@ class HiveSource:
         frame = self._frame(session)
         if self._source.time is None:
             return frame
-        return frame.where(self._rule(self._looked_up()[1]).predicate(window))
+        info = self._looked_up()[1]
+        rule = self._rule(info)
+        if rule.by_name and rule.column not in info.partition_columns:
+            look_at_names(self._name, self.label, rule, self._every, frame)
+        return clipped(frame, rule, window, self.label)
 
     def read_increment(
         self,
@@ -122,9 +136,17 @@ class HiveSource:
         except Exception as error:
             raise unreadable(self.label, error) from error
 
-    def _rule(self, info: TableInfo) -> SliceRule:
-        import json
+    def _check_names(
+        self, rule: SliceRule, places: Sequence[tuple[Mapping[str, str], str]]
+    ) -> None:
+        """Refuse partitions by names of which some name no windows."""
+        if not rule.by_name:
+            return
+        values = (_value(rule, spec) for spec, _ in places if rule.column in spec)
+        ranges = ((value, value) for value in values)
+        check_names(self._name, self.label, rule, self._every, ranges)
 
+    def _rule(self, info: TableInfo) -> SliceRule:
         fields = json.loads(info.schema)["fields"]
         kinds = {item["name"]: str(item["type"]) for item in fields}
         column = self._source.time or ""
@@ -142,11 +164,14 @@ class HiveSource:
 
 def _may_hold(rule: SliceRule, window: Window, spec: Mapping[str, str]) -> bool:
     """Whether a partition can hold rows of a window, as far as its values tell."""
-    if rule.column not in spec:
-        return True
+    return rule.column not in spec or rule.holds(window, _value(rule, spec))
+
+
+def _value(rule: SliceRule, spec: Mapping[str, str]) -> Any:
     text = spec[rule.column]
-    return rule.holds(window, None if text == NULL_PARTITION else typed(rule.kind, text))
+    return None if text == NULL_PARTITION else typed(rule.kind, text)
 
 
-def _pinned(files: Sequence[str]) -> Pinned:
-    return Pinned(version=None, fingerprint=digest(*sorted(files)), detail=f"files: {len(files):,}")
+def _pinned(columns: str, files: Sequence[str]) -> Pinned:
+    fingerprint = digest(columns, *sorted(files))
+    return Pinned(version=None, fingerprint=fingerprint, detail=f"files: {len(files):,}")

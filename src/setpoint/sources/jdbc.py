@@ -21,7 +21,8 @@ from setpoint.model.window import Window
 from setpoint.sources.database.dialect import Dialect, scrubbed, shown
 from setpoint.sources.database.division import stretches
 from setpoint.sources.database.probe import filled, fingerprint_of
-from setpoint.sources.failures import clip_rule, gone, unreadable
+from setpoint.sources.failures import changed, clip_rule, gone, unreadable
+from setpoint.sources.names import check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,8 +67,9 @@ class JdbcSource:
         if not self._source.probe:
             return dict.fromkeys(windows, Pinned(None, UNKNOWN, f"{self._detail()}, no probe"))
         session = self._session()
-        rule = self._rule(self._reader(session))
-        return {window: self._probed(session, window, rule) for window in windows}
+        whole = self._reader(session)
+        rule = self._rule(whole)
+        return {window: self._probed(session, window, rule, whole) for window in windows}
 
     def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:
         what = "the state that was published"
@@ -81,7 +83,14 @@ class JdbcSource:
         return pinned
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
-        """Whether rows changed while they were read is not known."""
+        """Whether rows changed while they were read is not known, and mostly does no harm.
+
+        The next run asks the probe again. Where a published window is final that is too late.
+        """
+        if self._source.late.policy != "fail":
+            return
+        if self.pin([window])[window].fingerprint != pinned.fingerprint:
+            raise changed(self._name, self.label, "its probe gives another answer now")
 
     def bounds(self, window: Window) -> str:
         # The type of the column, and with it the exact condition, is known to the database alone.
@@ -95,7 +104,18 @@ class JdbcSource:
         rule = self._rule(whole)
         if rule is None:
             return whole
+        if rule.by_name:
+            self._check_names(session, rule)
         return self._reader(session, self._predicates(rule, window))
+
+    def _check_names(self, session: SparkSession, rule: SliceRule) -> None:
+        """Ask the database for the ends of a column of names, as cheap as its clip."""
+        column = self._dialect.quote(rule.column)
+        query = f"SELECT min({column}) AS low, max({column}) AS high FROM {self._given()}"
+        with self._failures():
+            rows = self._reader(session, query=query).collect()
+        ranges = [(row[0], row[1]) for row in rows]
+        check_names(self._name, self.label, rule, self._every, ranges)
 
     def read_increment(
         self,
@@ -116,12 +136,16 @@ class JdbcSource:
         options = {**_DEFAULTS, **self._origin.options}
         if self._dialect.driver:
             options.setdefault("driver", self._dialect.driver)
-        given = query or self._origin.query.strip().rstrip(";")
-        table = f"({given}\n) setpoint" if given else self._dialect.table(self._origin.table)
+        table = f"({query}\n) setpoint" if query else self._given()
         with self._failures():
             if predicates is None:
                 return session.read.jdbc(self._url, table, properties=options)
             return session.read.jdbc(self._url, table, predicates=predicates, properties=options)
+
+    def _given(self) -> str:
+        """What is read, as it stands after FROM."""
+        query = self._origin.query.strip().rstrip(";")
+        return f"({query}\n) setpoint" if query else self._dialect.table(self._origin.table)
 
     def _predicates(self, rule: SliceRule, window: Window) -> list[str]:
         """The window as conditions that do not overlap and leave no gap."""
@@ -133,7 +157,9 @@ class JdbcSource:
             for low, high in stretches(*rule.bounds(window), self._source.partitions or 1)
         ]
 
-    def _probed(self, session: SparkSession, window: Window, rule: SliceRule | None) -> Pinned:
+    def _probed(
+        self, session: SparkSession, window: Window, rule: SliceRule | None, whole: DataFrame
+    ) -> Pinned:
         probe = self._source.probe
         query = filled(probe, window, rule, self._dialect.constant)
         try:
@@ -143,7 +169,8 @@ class JdbcSource:
             error.what = f"The probe of the source {self._name} failed. {error.what}"
             error.next = "Correct probe=; each of its columns needs a name, as in count(*) AS n."
             raise
-        fingerprint = fingerprint_of(self._name, self.label, probe, rows)
+        columns = [(field.name, field.dataType.simpleString()) for field in whole.schema.fields]
+        fingerprint = fingerprint_of(self._name, self.label, probe, rows, columns)
         return Pinned(None, fingerprint, self._detail())
 
     def _rule(self, frame: DataFrame) -> SliceRule | None:

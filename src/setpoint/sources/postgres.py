@@ -22,9 +22,10 @@ from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.database.division import Part, division_of
 from setpoint.sources.database.probe import filled, fingerprint_of
-from setpoint.sources.database.relation import Relation, relation
+from setpoint.sources.database.relation import Relation, ranges_of, relation
 from setpoint.sources.database.snapshot import Snapshot, Snapshots, looking
 from setpoint.sources.failures import clip_rule, gone
+from setpoint.sources.names import LOOKED_AT, check_names
 from setpoint.targets.postgres.names import TableName, literal
 from setpoint.targets.postgres.slices import moment, slice_sql
 
@@ -92,6 +93,9 @@ class PostgresSource:
         with self._failures():
             snapshot, found = self._enter(window, pinned)
             rule = self._rule(found)
+            if rule is not None and rule.by_name:
+                ranges = ranges_of(snapshot.connection, found, rule.column, LOOKED_AT)
+                check_names(self._name, self.label, rule, self._every, ranges)
             condition = slice_sql(rule, window) if rule is not None else "true"
             return self._frame(session, snapshot, found, Part(condition, rule, window))
 
@@ -158,7 +162,9 @@ class PostgresSource:
             return Pinned(None, UNKNOWN, f"{detail}, no probe")
         answer = connection.execute(filled(probe, window, rule, constant).encode())
         rows = answer.fetchall() if answer.description else []
-        return Pinned(None, fingerprint_of(self._name, self.label, probe, rows), detail)
+        columns = [(column.name, column.base) for column in found.columns]
+        fingerprint = fingerprint_of(self._name, self.label, probe, rows, columns)
+        return Pinned(None, fingerprint, detail)
 
     def _rule(self, found: Relation) -> SliceRule | None:
         column = self._source.time

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from setpoint import Window, delta, pipeline
+from setpoint import Window, delta, pipeline, postgres, source
+from setpoint.flow.late import late_inputs
 from setpoint.flow.plan import why
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Pinned, Run
+from setpoint.model.run import UNKNOWN, Pinned, Run
 
 WINDOW = Window.parse("2026-04-25", every="day")
 
@@ -75,3 +76,23 @@ def test_what_changed_is_named(run: Run, reason: str) -> None:
 def test_a_doubtful_slice_runs(state: SliceState, word: str) -> None:
     """Unless the target itself says that the slice is this run's, it is published again."""
     assert word in (why(run_of(), state) or "")
+
+
+@pytest.mark.parametrize(
+    ("late", "left_out"),
+    [("", []), ("ignore", ["orders"]), ("restate(1)", ["orders"])],
+)
+def test_an_input_that_cannot_tell_is_not_read_again_where_that_does_not_count(
+    late: str, left_out: list[str]
+) -> None:
+    """A published window stays as it is by its policy, whether the input changed or not."""
+
+    def reading(
+        window: Window, orders: Any = source(postgres("orders"), time="d", late=late)
+    ) -> Any: ...
+
+    built = pipeline(every="day", target=delta("out", partition_by="d"))(reading)
+    run = Run(built, WINDOW, {}, {"orders": Pinned(None, UNKNOWN)}, "c", {})
+    first = {"orders": WINDOW.next()} if late == "restate(1)" else {}
+    assert late_inputs(run, state_of(run), first) == left_out
+    assert (why(run, state_of(run), left_out) is None) == bool(left_out)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from setpoint import Window, delta, pipeline
+from setpoint import Window, delta, pipeline, source
 from setpoint.errors import RefusedError, TransientError
 from setpoint.flow.publish import publish
 from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Pinned, Run
 
 WINDOW = Window.parse("2026-04-25", every="day")
 
@@ -157,3 +157,19 @@ def test_a_window_that_never_rests_is_given_up() -> None:
     with pytest.raises(TransientError) as caught:
         go(Memory(*rivals), run_of(), staged("x"))
     assert caught.value.code == "SP-P03"
+
+
+def test_a_final_window_that_a_rival_published_is_left_to_it() -> None:
+    """late="fail": rows of another state of the input do not go on top, unless by force."""
+
+    def final(window: Window, lake: Any = source(delta("lake"), time="d", late="fail")) -> Any: ...
+
+    job = pipeline(every="day", target=delta("out", partition_by="d"))(final)
+    ours, theirs = (Run(job, WINDOW, {}, {"lake": Pinned(1, text)}, "c", {}) for text in "ab")
+    target = Memory(receipt_of(theirs))
+    with pytest.raises(RefusedError, match="SP-R06"):
+        go(target, ours, staged("x"))
+    assert [r.attempt for r in target.receipts] == ["theirs"]
+    forced: Any = Memory(receipt_of(theirs))
+    publish(forced, None, ours, staged("x"), (), forced.state, "", force=True)
+    assert [r.attempt for r in forced.receipts] == ["theirs", "mine"]

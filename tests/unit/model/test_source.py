@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from setpoint import DefinitionError, Window, delta, files, jdbc, rows, source
+from setpoint import DefinitionError, Window, delta, files, jdbc, land, postgres, rows, source
 from setpoint.model.source import Late
 
 CSV = files("in/*.csv", schema="id int")
@@ -57,6 +57,40 @@ def test_policies_for_late_rows() -> None:
     made = [source(delta("x"), time="d", late=text).late for text in ("", "restate(3)", "fail")]
     assert made == [Late(), Late("restate", 3), Late("fail")]
     assert [str(item) for item in made] == ["restate", "restate(3)", "fail"]
+
+
+def listed(window: Window) -> list[tuple[int]]:
+    return [(1,)]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [postgres("t"), jdbc("t", connection="x"), rows(listed, schema="id int")],
+)
+def test_late_rows_are_an_error_only_where_they_can_be_told(origin: Any) -> None:
+    """Without a probe nobody knows of them; what is landed is known by its contents."""
+    with pytest.raises(DefinitionError, match=r"SP-D07.*cannot tell") as caught:
+        source(origin, whole=True, late="fail")
+    assert "land it" in caught.value.next.lower()
+    assert source(origin, whole=True, late="ignore").late == Late("ignore")
+    assert source(land(origin), whole=True, late="fail").late == Late("fail")
+    assert source(origin, whole=True, late="fail", probe="SELECT 1").late == Late("fail")
+
+
+def test_the_database_is_part_of_what_a_run_reads() -> None:
+    """Another connection is another database, whatever its probe answers; a password is not."""
+
+    def by_jdbc(connection: str = "a", **options: str) -> Any:
+        return source(jdbc("t", connection=connection, options=options), whole=True).definition()
+
+    assert by_jdbc() != by_jdbc("b")
+    assert by_jdbc() != by_jdbc(customSchema="id STRING")
+    assert by_jdbc(password="old") == by_jdbc(password="new")
+    made = [
+        source(postgres(table, connection=connection), whole=True).definition()
+        for table, connection in (("t", "test"), ("t", "prod"), ("u", "test"))
+    ]
+    assert made[0] != made[1] != made[2] != made[0]
 
 
 def test_the_format_follows_from_the_suffix() -> None:

@@ -44,8 +44,17 @@ def bounds_of(window: Window, rule: SliceRule | None) -> tuple[str, Any, Any]:
     return (rule.kind, *rule.bounds(window))
 
 
-def fingerprint_of(name: str, label: str, probe: str, rows: Sequence[Sequence[Any]]) -> str:
-    """The fingerprint of an answer; the order of its rows does not matter."""
+def fingerprint_of(
+    name: str,
+    label: str,
+    probe: str,
+    rows: Sequence[Sequence[Any]],
+    columns: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The fingerprint of an answer; the order of its rows does not matter.
+
+    `columns` are those of the table with their types: a probe does not tell of a rename.
+    """
     if not rows:
         raise PermanentError(
             "SP-R01",
@@ -56,7 +65,8 @@ def fingerprint_of(name: str, label: str, probe: str, rows: Sequence[Sequence[An
             "FROM ...",
         )
     # Another query tells of other things, even if it gives the same answer.
-    return digest(probe, probe_fingerprint(*sorted(map(tuple, rows), key=repr)))
+    answer = probe_fingerprint(*sorted(map(tuple, rows), key=repr))
+    return digest(probe, answer, *(f"{column} {kind}" for column, kind in columns))
 
 
 def _no_window(hole: str) -> DefinitionError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from setpoint.targets.postgres.catalog import StoredColumn, columns_of
-from setpoint.targets.postgres.names import TableName
+from setpoint.targets.postgres.names import TableName, quote
 
 if TYPE_CHECKING:
     import psycopg
@@ -91,3 +91,14 @@ def expected_rows(connection: psycopg.Connection[Any], found: Relation, conditio
     query = f"EXPLAIN (FORMAT JSON) SELECT * FROM {found.name.sql} WHERE {condition}"
     answer = connection.execute(query.encode()).fetchone()
     return int(answer[0][0]["Plan"]["Plan Rows"]) if answer else 0
+
+
+def ranges_of(
+    connection: psycopg.Connection[Any], found: Relation, column: str, rows: int
+) -> list[tuple[Any, Any]]:
+    """The ends of a column where an index has them; otherwise the values of its first rows."""
+    name, table = quote(column), found.name.sql
+    query = f"SELECT {name}, {name} FROM {table} WHERE {name} IS NOT NULL LIMIT {rows}"
+    if column in found.indexed:
+        query = f"SELECT min({name}), max({name}) FROM {table}"
+    return [(least, most) for least, most in connection.execute(query.encode()).fetchall()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +86,17 @@ class Storage:
                 fs.FileSelector(folder, recursive=False, allow_not_found=True)
             )
         return sorted(info.base_name for info in found)
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        """Those of some files that are not there."""
+        from pyarrow import fs
+
+        if not paths:
+            return []
+        with reaching(self.uri):
+            found = self._filesystem().get_file_info(list(paths))
+        gone = fs.FileType.NotFound
+        return [path for path, info in zip(paths, found, strict=True) if info.type == gone]
 
     def open(self, path: str) -> Any:
         """A file for random access."""

@@ -40,7 +40,15 @@ class Version:
 
     @property
     def schema(self) -> Schema:
-        return self.table.schema()
+        """The columns: those of now, or of an earlier snapshot its own."""
+        return self.table.schema() if self._head is None else self.head_schema
+
+    @property
+    def head_schema(self) -> Schema:
+        """The columns as they were when the head was written; renames since make none."""
+        now = self.table.schema()
+        number = self.head.schema_id if self.head else None
+        return now if number is None else self.table.schemas().get(number, now)
 
     @property
     def properties(self) -> dict[str, str]:

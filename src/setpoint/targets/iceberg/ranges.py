@@ -53,6 +53,15 @@ def values_of(
     return Values(lower, upper, nulls)
 
 
+def is_value_of(
+    file: DataFile, column: str, schema: Schema, specs: dict[int, PartitionSpec]
+) -> bool:
+    """Whether a file lies in a partition that is one value of the column."""
+    number = schema.find_field(column).field_id
+    parts = specs[file.spec_id].fields
+    return any(part.source_id == number and str(part.transform) == "identity" for part in parts)
+
+
 def ordinal(transform: str, value: Any) -> int:
     """A date or a point in time as the number of its year, month, day or hour."""
     day = value.date() if isinstance(value, datetime) else value
