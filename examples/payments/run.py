@@ -52,7 +52,15 @@ def main(words: list[str]) -> int:
         if "--refund" in words:
             provider.refund(REFUNDED)
             print(f"{REFUNDED} was refunded")
-            repaired = [*setpoint, "run", "payments", "--window", "2026-04-25", "--refresh"]
+            repaired = [
+                *setpoint,
+                "run",
+                "payments",
+                "--window",
+                "2026-04-25",
+                "--refresh",
+                "charges",
+            ]
         else:
             print("the hurried form: python before.py", flush=True)
             subprocess.run(

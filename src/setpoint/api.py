@@ -17,7 +17,7 @@ from setpoint.flow.run import (
     run_window,
     with_retries,
 )
-from setpoint.flow.steps import How, Plan
+from setpoint.flow.steps import EVERY, How, Plan
 from setpoint.flow.world import Outcome
 from setpoint.model.pipeline import Pipeline, pipeline
 from setpoint.model.ranges import parse_windows
@@ -38,7 +38,7 @@ def run(
     parameters: Mapping[str, Any] | None = None,
     force: bool = False,
     as_published: bool = False,
-    refresh: bool = False,
+    refresh: bool | str = False,
     again: tuple[str, str] | None = None,
     config: str | Path | None = None,
 ) -> Outcome:
@@ -47,7 +47,7 @@ def run(
     An incremental pipeline needs no window: it goes on from its high-water mark, or reads a
     range of its cursor, `again=(start, end)` with the end not included, once more.
     `as_published` reads the versions of the inputs that the last publish has read; `refresh`
-    lands anew what is landed already.
+    lands anew what is landed already, all of it or the input of that name.
 
     Uses the active Spark session if there is one, and the project of the current folder, or
     the one of the configuration file `config`. Raises a `SetpointError` when the window
@@ -67,11 +67,12 @@ def run(
     if as_published and refresh:
         raise UsageError(
             "SP-C01",
-            "as_published=True and refresh=True exclude each other.",
+            "as_published= and refresh= exclude each other.",
             state=NOTHING_STARTED,
             next="Read what was published, or land it anew.",
         )
-    how = How(force, again, as_published, refresh)
+    anew = EVERY if refresh is True else refresh or ""
+    how = How(force, again, as_published, anew)
     with Project(find_config(Path.cwd(), config)) as project:
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
         world = project.world()

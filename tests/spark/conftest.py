@@ -22,7 +22,7 @@ from setpoint.flow.faults import Faults
 from setpoint.flow.plan import Bound
 from setpoint.flow.retry import RetryPolicy
 from setpoint.flow.run import plan_windows, record_unchanged, run_window
-from setpoint.flow.steps import How, Plan
+from setpoint.flow.steps import EVERY, How, Plan
 from setpoint.model.ranges import parse_windows
 from setpoint.model.receipt import SliceState
 from setpoint.model.window import Window
@@ -129,10 +129,11 @@ class Lab:
         parameters: Mapping[str, Any] | None = None,
         again: tuple[str, str] | None = None,
         as_published: bool = False,
-        refresh: bool = False,
+        refresh: bool | str = False,
     ) -> Outcome:
         """Plan and run one window, as the command line does."""
-        how = How(force, again, as_published, refresh)
+        anew = EVERY if refresh is True else refresh or ""
+        how = How(force, again, as_published, anew)
         bound, world = self.bind(job), self.world(fault)
         given = {**job.parameters, **(parameters or {})}
         windows = self.windows(job, text)

@@ -19,7 +19,7 @@ from setpoint import by_cursor, delta, http, land, rows, source
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.flow.recover import remains
 from setpoint.flow.run import plan_latest
-from setpoint.flow.steps import How, Land
+from setpoint.flow.steps import EVERY, How, Land
 from setpoint.model.window import Window
 
 DAY = dt.date(2026, 4, 25)
@@ -165,7 +165,7 @@ def test_a_refresh_without_a_window_is_for_the_restated_windows_too(lab: Any) ->
 
     made = lab.define(job)
     lab.run(made, WINDOW.id)
-    how, world = How(refresh=True), lab.world()
+    how, world = How(refresh=EVERY), lab.world()
 
     def landing() -> list[tuple[str, bool]]:
         plans = plan_latest(lab.bind(made), late, world, parameters={}, how=how)

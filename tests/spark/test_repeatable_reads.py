@@ -29,7 +29,7 @@ from setpoint import (
     rows,
     source,
 )
-from setpoint.flow.run import plan_latest, run_window
+from setpoint.flow.run import plan_latest, refusal_of, run_window
 from setpoint.flow.status import status
 
 DAY, NEXT = dt.date(2026, 4, 25), dt.date(2026, 4, 26)
@@ -287,6 +287,9 @@ def test_late_rows_do_what_the_policy_says(lab: Any, late: str, old: str, new: s
         state, reason = states[str(day)]
         if wanted.startswith("SP-"):
             assert (state, "+1" in reason) == ("stale", True)
+            told = refusal_of(lab.bind(job), lab.plan(job, str(day)))
+            assert told is not None
+            assert told.code == wanted
             with pytest.raises(RefusedError, match=wanted):
                 run(day)
             assert lab.run(job, str(day), force=True).state == "published"

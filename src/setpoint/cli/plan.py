@@ -14,7 +14,8 @@ from setpoint.cli.selection import (
     chosen_windows,
     open_project,
 )
-from setpoint.flow.run import plan_latest, plan_windows
+from setpoint.flow.plan import Bound
+from setpoint.flow.run import plan_latest, plan_windows, refusal_of
 from setpoint.flow.steps import Plan
 from setpoint.project.discover import pipeline_named
 
@@ -40,7 +41,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             "windows": [
                 {
                     "window": plan.run.window.id,
-                    "action": "unchanged" if plan.is_unchanged else "run",
+                    "action": _action(bound, plan),
                     "reason": plan.reason,
                     "run_key": plan.run.key,
                     "steps": [{"step": s.name, "what": s.describe()} for s in plan.steps],
@@ -48,12 +49,22 @@ def execute(options: argparse.Namespace, output: Output) -> int:
                 for plan in plans
             ],
         }
-    output.answer(data, list(_lines(plans, output)))
+        lines = list(_lines(bound, plans, output))
+    output.answer(data, lines)
     return 0
 
 
-def _lines(plans: list[Plan], output: Output) -> Iterator[str]:
+def _action(bound: Bound, plan: Plan) -> str:
+    if plan.is_unchanged:
+        return "unchanged"
+    return "refuse" if refusal_of(bound, plan) else "run"
+
+
+def _lines(bound: Bound, plans: list[Plan], output: Output) -> Iterator[str]:
     for plan in plans:
+        if refusal := refusal_of(bound, plan):
+            yield f"{output.paint('refuse', 'red')}  {plan.run.label}  {refusal}"
+            continue
         if plan.is_unchanged:
             yield f"{output.paint('unchanged', 'dim')}  {plan.run.label}  {plan.reason}"
             continue

@@ -10,7 +10,7 @@ from typing import Any
 
 from setpoint.cli.output import Output
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.flow.steps import How
+from setpoint.flow.steps import EVERY, How
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ranges import parse_windows
 from setpoint.model.window import Window
@@ -55,7 +55,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         help="read the versions of the inputs that the last publish has read, not those of now",
     )
     parser.add_argument(
-        "--refresh", action="store_true", help="land anew what is landed already, beside it"
+        "--refresh",
+        nargs="?",
+        const=EVERY,
+        default="",
+        metavar="INPUT",
+        help="land anew what is landed already, beside it: all inputs, or the one that is named",
     )
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from setpoint.errors import PermanentError
+from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.flow import steps
 from setpoint.flow.late import changed_inputs, following, late_inputs
-from setpoint.flow.steps import USUAL, How, Plan, Step
+from setpoint.flow.steps import EVERY, USUAL, How, Plan, Step
 from setpoint.model.audit import rides_along
 from setpoint.model.mark import Mark
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -58,6 +58,15 @@ def plan(
 ) -> list[Plan]:
     """One plan per window, in the order given."""
     pipeline = bound.pipeline
+    if how.refresh not in ("", EVERY, *bound.landing):
+        landed = ", ".join(bound.landing) or "none"
+        raise UsageError(
+            "SP-C06",
+            f"{pipeline.name} has no landed input {how.refresh!r:.80} (it has: {landed}).",
+            why="Only what is landed can be landed anew.",
+            state=NOTHING_STARTED,
+            next="Name one of these, or leave the name out.",
+        )
     code, definition = pipeline.code, pipeline.definition()
     states = bound.target.inspect(windows, recall)
     pinned = _pinned(bound, windows, states, how)
@@ -192,7 +201,7 @@ def steps_of(
         steps.Land(name, bound.sources[name].label, (landed or 0) + 1)
         for name in bound.landing
         for landed in (run.inputs[name].version,)
-        if how.refresh or landed is None
+        if how.refreshes(name) or landed is None
     )
     reads = tuple(
         steps.Read(name, source.label, _bounds(name, source, run, state, how.again), detail)

@@ -88,7 +88,7 @@ def plan_latest(
     late = plan_windows(bound, earlier[:-1], world, parameters=parameters) if earlier[1:] else []
     plans = [plan for plan in late if plan.state.published and not plan.is_unchanged]
     if how.refresh and plans:
-        again, refreshed = [item.run.window for item in plans], How(refresh=True)
+        again, refreshed = [item.run.window for item in plans], How(refresh=how.refresh)
         plans = plan_windows(bound, again, world, parameters=parameters, how=refreshed)
     return plans + plan_windows(bound, [latest], world, parameters=parameters, how=how)
 
@@ -137,13 +137,24 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
         current = first if number == 1 else _plan_again(bound, first, world)
         if current.is_unchanged:
             return replace(record_unchanged(bound, [current], world)[0], tries=number)
-        if not current.how.force:
-            refuse_late(current.run, current.state)
-        refuse_lost(bound, current)
+        if (refusal := refusal_of(bound, current)) is not None:
+            raise refusal
         return replace(Attempt(bound, current, world, number).execute(), tries=number)
 
     outcome = with_retries(world, first.run.label, one_try)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
+
+
+def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:
+    """Why a plan will not be executed, if it will not; found without Spark."""
+    try:
+        if not plan.is_unchanged:
+            if not plan.how.force:
+                refuse_late(plan.run, plan.state)
+            refuse_lost(bound, plan)
+    except SetpointError as error:
+        return error
+    return None
 
 
 def refuse_lost(bound: Bound, plan: Plan) -> None:
@@ -152,9 +163,11 @@ def refuse_lost(bound: Bound, plan: Plan) -> None:
     What was landed was meant to be read again. To ask the origin anew is a decision.
     """
     receipt, run = plan.state.receipt, plan.run
-    if receipt is None or plan.how.refresh:
+    if receipt is None:
         return
     for name in bound.landing:
+        if plan.how.refreshes(name):
+            continue
         recorded, newest = receipt.inputs.get(name, {}), run.inputs[name].version or 0
         if recorded.get("landed") and recorded.get("version", 0) > newest:
             source = bound.sources[name]

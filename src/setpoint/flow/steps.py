@@ -118,19 +118,26 @@ class Record:
 Step = Unchanged | Superseded | Land | Read | Check | Stage | Audit | Publish | Record
 
 
+EVERY = "*"
+
+
 @dataclass(frozen=True)
 class How:
     """What was asked for beyond the windows.
 
     `force` runs them although nothing changed; `again` is a range of the cursor that an
     incremental pipeline is to read once more; `as_published` reads the inputs that the last
-    publish has read; `refresh` lands anew what is landed already.
+    publish has read; `refresh` names the landed input that is landed anew, or `EVERY` one.
     """
 
     force: bool = False
     again: tuple[str, str] | None = None
     as_published: bool = False
-    refresh: bool = False
+    refresh: str = ""
+
+    def refreshes(self, name: str) -> bool:
+        """Whether an input is landed anew although it is landed already."""
+        return self.refresh in (EVERY, name)
 
     @property
     def reason(self) -> str | None:
@@ -139,7 +146,10 @@ class How:
             return f"the range {self.again[0]}..{self.again[1]} is read again"
         if self.force:
             return "forced"
-        return "its inputs are landed anew" if self.refresh else None
+        if not self.refresh:
+            return None
+        what = "its inputs are" if self.refresh == EVERY else f"the input {self.refresh} is"
+        return f"{what} landed anew"
 
 
 USUAL = How()

@@ -68,12 +68,13 @@ def listed(window: Window) -> list[tuple[int]]:
     [postgres("t"), jdbc("t", connection="x"), rows(listed, schema="id int")],
 )
 def test_late_rows_are_an_error_only_where_they_can_be_told(origin: Any) -> None:
-    """Without a probe nobody knows of them; what is landed is known by its contents."""
+    """Without a probe nobody knows of them, nor once they are landed."""
     with pytest.raises(DefinitionError, match=r"SP-D07.*cannot tell") as caught:
         source(origin, whole=True, late="fail")
     assert "land it" in caught.value.next.lower()
     assert source(origin, whole=True, late="ignore").late == Late("ignore")
-    assert source(land(origin), whole=True, late="fail").late == Late("fail")
+    with pytest.raises(DefinitionError, match=r"SP-D07.*land"):
+        source(land(origin), whole=True, late="fail")
     assert source(origin, whole=True, late="fail", probe="SELECT 1").late == Late("fail")
 
 

@@ -15,7 +15,7 @@ from setpoint import delta, edge, files, http, jdbc, land, pipeline, postgres, r
 from setpoint.errors import DefinitionError, PermanentError
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import refuse_lost
-from setpoint.flow.steps import How, Plan
+from setpoint.flow.steps import EVERY, How, Plan
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.source import tells_windows_apart
@@ -200,7 +200,7 @@ def test_only_a_landed_generation_can_be_lost(
     todo = Plan(run, SliceState(1, receipt, True), "", ())
     with pytest.raises(PermanentError, match="SP-R05") if refused else nullcontext():
         refuse_lost(bound, todo)
-    refuse_lost(bound, replace(todo, how=How(refresh=True)))
+    refuse_lost(bound, replace(todo, how=How(refresh=EVERY)))
 
 
 def windows(every: str, *texts: str) -> list[Window]:
@@ -286,3 +286,12 @@ def test_the_code_of_a_function_of_rows_counts_wherever_it_is() -> None:
     assert code_of(rows(partial(other), schema="id int")) != code_of(
         rows(partial(daily), schema="id int")
     )
+
+
+def test_one_landed_input_can_be_refreshed(api: Api, tmp_path: Path) -> None:
+    """A refund needs the payments anew, and must not bring today's accounts into April."""
+    assert How(refresh="payments").refreshes("payments")
+    assert not How(refresh="payments").refreshes("accounts")
+    assert How(refresh=EVERY).refreshes("accounts")
+    assert not How().refreshes("payments")
+    assert How(refresh="payments").reason == "the input payments is landed anew"
