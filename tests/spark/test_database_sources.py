@@ -433,7 +433,7 @@ def test_who_may_read_all_columns_but_not_lock_the_table_is_protected_too(
     url = db.url.replace("postgres:@", "clerk:@")
     config = replace(postgres_lab.project.config, connections={"test": url})
     with Project(config) as project:
-        bound = project.bind(copy_of(postgres_lab, "log", partitions=2))
+        bound = project.bind(copy_of(postgres_lab, "log", partitions=1))
         found, (window,) = bound.sources["rows"], postgres_lab.windows(bound.pipeline, DAY)
         frame = found.read(postgres_lab.spark, window, found.pin([window])[window])
         with pytest.raises(psycopg.errors.LockNotAvailable):
@@ -523,8 +523,10 @@ def test_a_task_does_not_wait_for_somebody_who_waits_for_the_read(
     monkeypatch.setattr(snapshot_module, "TASK_SECONDS", 0.02)
     frame = reads.frame("log", time="d", partitions=1)
     with waiting(db, lambda: db.all("TRUNCATE log4")) as future:
-        error = failure_of(frame)
-        reads.close()
+        try:
+            error = failure_of(frame)
+        finally:
+            reads.close()
         future.result()
     assert isinstance(error, TransientError)
     assert re.search(r"SP-R01.*log.*lock timeout.*wants the table to itself", str(error))
