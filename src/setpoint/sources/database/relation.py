@@ -47,13 +47,17 @@ WITH RECURSIVE tree AS (
 )
 SELECT c.oid::int8, n.nspname || '.' || c.relname, c.relkind::text, c.relfilenode::int8,
        c.relfilenode <> 0
-         AND pg_catalog.pg_relation_filenode(c.oid) IS DISTINCT FROM c.relfilenode,
-       CASE WHEN c.relkind IN ('r', 'm') THEN pg_catalog.pg_relation_size(c.oid)
-            / pg_catalog.current_setting('block_size')::int8 END
+         AND pg_catalog.pg_relation_filenode(c.oid) IS DISTINCT FROM c.relfilenode
 FROM tree
 JOIN pg_catalog.pg_class c ON c.oid = tree.oid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+"""
+# Of the longest of them. Unlike the catalog, a size is had with a lock only.
+_BLOCKS = """
+SELECT coalesce(max(pg_catalog.pg_relation_size(oid::oid)), 0)
+         / pg_catalog.current_setting('block_size')::int8
+FROM pg_catalog.unnest($1::int8[]) AS oid
 """
 _LEADING = """
 SELECT DISTINCT a.attname::text
@@ -76,7 +80,6 @@ class Store:
     kind: str
     file: int
     moved: bool = field(compare=False)
-    blocks: int = field(compare=False)
 
 
 Stores = Mapping[int, Store]
@@ -138,25 +141,27 @@ def relation(
     oid, kind = found
     stores = stores_of(connection, oid)
     divisible = kind in ("r", "p", "m") and not any(s.kind == "f" for s in stores.values())
+    filed = [oid for oid, store in stores.items() if store.kind in ("r", "m")]
+    (blocks,) = connection.execute(_BLOCKS, [filed if divisible else []]).fetchone() or (0,)
     indexed = frozenset(name for (name,) in connection.execute(_LEADING, [oid]).fetchall())
     return Relation(
         name=name,
         oid=oid,
         kind=_READABLE[kind],
         columns=columns_of(connection, oid),
-        blocks=max(1, *(store.blocks for store in stores.values())) if divisible else 0,
+        blocks=max(int(blocks), 1) if divisible else 0,
         indexed=indexed,
         stores=stores,
     )
 
 
 def stores_of(connection: psycopg.Connection[Any], oid: int) -> Stores:
-    """The relations that the rows of a relation come from, as the connection sees them."""
+    """The relations that the rows of a relation come from, as the connection sees them.
+
+    Nothing is locked: a session that waits for the relation is in nobody's way here.
+    """
     found = connection.execute(_TREE, [oid]).fetchall()
-    return {
-        oid: Store(name, kind, file, moved, blocks or 0)
-        for oid, name, kind, file, moved, blocks in found
-    }
+    return {oid: Store(name, kind, file, moved) for oid, name, kind, file, moved in found}
 
 
 def expected_rows(connection: psycopg.Connection[Any], found: Relation, condition: str) -> int:

@@ -30,8 +30,8 @@ _TIMED_FROM = 17  # the server's version that can limit a whole transaction
 LOOK_SECONDS = 30.0
 # The driver has the lock already: a task only waits behind a session that waits for the driver.
 TASK_SECONDS = 10.0
-# What LOCK TABLE refuses and a query need not: foreign tables, views of materialized data, rights
-# that are given by column. Whether the relation is there at all is asked afterwards.
+# What LOCK TABLE refuses and a query need not: foreign tables, materialized views, rights that are
+# given by column. Whether the relation is there at all is asked afterwards.
 _NOT_LOCKABLE = ("42809", "42501", "42P01", "3F000")
 # A firewall forgets a connection that says nothing for long, and the snapshot with it.
 _KEEPALIVE: Mapping[str, Any] = {"keepalives_idle": 60}
