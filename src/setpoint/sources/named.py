@@ -128,7 +128,7 @@ def _read_once(session: SparkSession, server: Server, stored: Relation, label: s
     from setpoint.sources.database.wire import frame_of
 
     columns = [_comparable(column) for column in stored.columns]
-    with exported(server) as snapshot:
+    with exported(server, stored.name) as (snapshot, _):
         division = division_of(snapshot.connection, stored, Part("true"))
         rows = frame_of(session, server, snapshot, stored.name.sql, columns, division, label)
         if len(division) == 1:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import PermanentError, SetpointError
+from setpoint.errors import PermanentError, SetpointError, TransientError
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
 from setpoint.model.run import UNKNOWN, Pinned
@@ -21,10 +21,10 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.database.division import Part, division_of
-from setpoint.sources.database.probe import filled, fingerprint_of
-from setpoint.sources.database.relation import Relation, ranges_of, relation
+from setpoint.sources.database.probe import asked, failed, filled, fingerprint_of
+from setpoint.sources.database.relation import Relation, ranges_of, relation, stores_of
 from setpoint.sources.database.snapshot import Snapshot, Snapshots, looking
-from setpoint.sources.failures import clip_rule, gone
+from setpoint.sources.failures import changed, clip_rule, gone
 from setpoint.sources.names import LOOKED_AT, check_names
 from setpoint.targets.postgres.names import TableName, literal
 from setpoint.targets.postgres.slices import moment, slice_sql
@@ -57,6 +57,7 @@ class PostgresSource:
         self._timezone = timezone
         self._looked: Relation | None = None
         self._seen: dict[Window, Pinned] = {}
+        self._entered: dict[Window, Relation] = {}
 
     @property
     def label(self) -> str:
@@ -83,7 +84,18 @@ class PostgresSource:
         return replace(pinned, handle=_PUBLISHED)
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
-        """A snapshot does not change while it is read."""
+        """A snapshot keeps the rows as they were; the files and the partitions are looked at.
+
+        The locks of the read keep almost everybody off. Who attaches a partition needs no lock
+        that stands in their way, and a connection that was lost holds none.
+        """
+        read = self._entered.get(window)
+        if read is None:
+            return
+        with self._failures(), self._snapshots.now(window, self._doing) as connection:
+            difference = read.difference(stores_of(connection, read.oid))
+        if difference:
+            raise changed(self._name, self.label, difference)
 
     def bounds(self, window: Window) -> str:
         rule = self._rule(self._relation())
@@ -121,6 +133,7 @@ class PostgresSource:
 
     def release(self, window: Window) -> None:
         self._seen.pop(window, None)
+        self._entered.pop(window, None)
         self._snapshots.release(window)
 
     def _enter(self, window: Window, pinned: Pinned) -> tuple[Snapshot, Relation]:
@@ -129,8 +142,12 @@ class PostgresSource:
         The receipt then tells of the very rows that were read, whatever was committed since
         the run was planned.
         """
-        snapshot = self._snapshots.of(window)
-        found = self._described(snapshot.connection)
+        snapshot, locked = self._snapshots.of(window, self._table)
+        # What could not be locked by its name is locked by the plan of a query of all its rows.
+        found = self._described(snapshot.connection, planned="false" if locked else "true")
+        if found.moved:
+            raise self._too_late(found.moved)
+        self._entered[window] = found
         if self._source.probe:
             seen = self._pinned(snapshot.connection, found, window)
             if pinned.handle == _PUBLISHED and seen.fingerprint != pinned.fingerprint:
@@ -160,11 +177,22 @@ class PostgresSource:
         rule, probe = self._rule(found), self._source.probe
         if not probe:
             return Pinned(None, UNKNOWN, f"{detail}, no probe")
-        answer = connection.execute(filled(probe, window, rule, constant).encode())
-        rows = answer.fetchall() if answer.description else []
+        rows = self._asked(connection, filled(probe, window, rule, constant))
         columns = [(column.name, column.base) for column in found.columns]
         fingerprint = fingerprint_of(self._name, self.label, probe, rows, columns)
         return Pinned(None, fingerprint, detail)
+
+    def _asked(self, connection: psycopg.Connection[Any], query: str) -> list[tuple[Any, ...]]:
+        import psycopg
+
+        server = self._snapshots.server
+        doing = f"asking the probe of the source {self._name} ({self.label})"
+        try:
+            return asked(connection, query)
+        except psycopg.Error as error:
+            told = self._of_source(server.explain(error, doing))
+            said, code = server.said(error), error.sqlstate or type(error).__name__
+            raise failed(self._name, self.label, told, said, code) from error
 
     def _rule(self, found: Relation) -> SliceRule | None:
         column = self._source.time
@@ -184,8 +212,10 @@ class PostgresSource:
         with self._failures(), looking(self._snapshots.server, self._doing) as connection:
             yield connection
 
-    def _described(self, connection: psycopg.Connection[Any]) -> Relation:
-        found = relation(connection, self._table)
+    def _described(
+        self, connection: psycopg.Connection[Any], *, planned: str = "false"
+    ) -> Relation:
+        found = relation(connection, self._table, planned=planned)
         if found is None:
             server = self._snapshots.server
             raise PermanentError(
@@ -195,8 +225,6 @@ class PostgresSource:
                 why="Names are taken literally, with their case; a name alone is one of public.",
                 next="Create the table, or correct the name or the connection of the source.",
             )
-        # Says now what the tasks would say later: a right that is lacking, a view that is broken.
-        connection.execute(f"EXPLAIN SELECT * FROM {self._table.sql} WHERE false")
         self._looked = found
         return found
 
@@ -212,11 +240,34 @@ class PostgresSource:
         try:
             yield
         except psycopg.Error as error:
-            raise _of_source(self._snapshots.server.explain(error, self._doing)) from error
+            raise self._of_source(self._snapshots.server.explain(error, self._doing)) from error
         except SetpointError as error:
-            if error.code.startswith("SP-T"):
-                raise _of_source(error) from error
+            if error.code.startswith(("SP-T", "SP-P")):
+                raise self._of_source(error) from error
             raise
+
+    def _of_source(self, error: SetpointError) -> SetpointError:
+        what, why = error.what, error.why
+        advice = error.next.replace(_ALL_RIGHTS, "GRANT SELECT ON")
+        if "lock timeout" in what:
+            what = (
+                f"The source {self._name} ({self.label}) is locked; PostgreSQL gave up waiting "
+                "for it."
+            )
+            why = "Another session has it to itself, as TRUNCATE, ALTER TABLE and VACUUM FULL do."
+        elif what.endswith("(53200)"):
+            why = "Each partition of a table that is read is locked, as weakly as by a query."
+            advice = "Raise max_locks_per_transaction of the server, then run again."
+        return type(error)("SP-R01", what, why=why, state=error.state, next=advice)
+
+    def _too_late(self, moved: str) -> TransientError:
+        return TransientError(
+            "SP-R04",
+            f"The source {self._name} ({self.label}) changed when its read began: {moved}.",
+            why="The snapshot is of before the change, and the rows of then are not there any "
+            "more.",
+            next="Run again; a retry reads everything afresh.",
+        )
 
 
 def constant(kind: str, value: Any) -> str:
@@ -228,8 +279,3 @@ def constant(kind: str, value: Any) -> str:
             return str(int(value))
         case _:
             return moment(kind, value)
-
-
-def _of_source(error: SetpointError) -> SetpointError:
-    advice = error.next.replace(_ALL_RIGHTS, "GRANT SELECT ON")
-    return type(error)("SP-R01", error.what, why=error.why, state=error.state, next=advice)

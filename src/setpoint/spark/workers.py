@@ -97,6 +97,15 @@ def _failure(body: dict[str, Any]) -> SetpointError:
             state=_STATE,
             next=f"{_AGAIN} A retry reads everything afresh.",
         )
+    if code == "55P03":
+        return TransientError(
+            "SP-R01",
+            f"{_capital(label)} could not be read to its end: {said}.",
+            why="Another session wants the table to itself, as TRUNCATE, ALTER TABLE and VACUUM "
+            "FULL do. It waits for the read to end, and new tasks of the read wait behind it.",
+            state=_STATE,
+            next=f"{_AGAIN} The other session goes first then.",
+        )
     unreadable = _UNREADABLE.search(said)
     if unreadable or body["column"]:
         which = unreadable["which"] if unreadable else f"{body['column']}: {said}"

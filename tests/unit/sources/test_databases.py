@@ -29,7 +29,7 @@ RULE = SliceRule("at", "timestamp")
 
 
 def table(blocks: int, *indexed: str) -> Relation:
-    return Relation(TableName("public", "t"), 1, "table", (), blocks, frozenset(indexed))
+    return Relation(TableName("public", "t"), 1, "table", (), blocks, frozenset(indexed), {})
 
 
 @given(

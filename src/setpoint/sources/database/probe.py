@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from setpoint.errors import NOTHING_STARTED, DefinitionError, PermanentError
+from setpoint.errors import (
+    NOTHING_STARTED,
+    DefinitionError,
+    PermanentError,
+    SetpointError,
+    TransientError,
+)
 from setpoint.model.fingerprint import digest
 from setpoint.model.slice import SliceRule
 from setpoint.model.source import probe_fingerprint
 from setpoint.model.window import Window
 
+if TYPE_CHECKING:
+    import psycopg
+
 _HOLE = re.compile(r"\{(start|end|date)\}")
+
+_ADVICE = {
+    "25006": "Write a probe that only reads, such as SELECT count(*), max(updated_at) FROM ...",
+    "42601": "Correct probe= of the source: one SELECT, in which {start}, {end} and {date} are "
+    "constants already and want no quotes.",
+}
 
 # A value of a column's kind as the database writes it: kind, then value.
 Constant = Callable[[str, Any], str]
@@ -42,6 +57,37 @@ def bounds_of(window: Window, rule: SliceRule | None) -> tuple[str, Any, Any]:
     if rule.kind in ("string", "integer", "long"):
         return rule.kind, rule.only_value(window), rule.only_value(window.next())
     return (rule.kind, *rule.bounds(window))
+
+
+def asked(connection: psycopg.Connection[Any], query: str) -> list[tuple[Any, ...]]:
+    """The rows of one statement; none if it gives none.
+
+    Sent by itself, several statements would be executed one after the other, and the first may
+    end the read-only transaction in which the others were to be. A stream is sent by the
+    protocol that takes one statement only.
+    """
+    import psycopg
+
+    with connection.cursor() as cursor:
+        try:
+            return list(cursor.stream(query.encode()))
+        except psycopg.ProgrammingError as error:
+            if error.sqlstate:
+                raise
+            return []  # the driver's own: the statement was no query
+
+
+def failed(name: str, label: str, error: SetpointError, said: str, code: str) -> SetpointError:
+    """What the server said about a probe, with advice about the probe and not about the table."""
+    if isinstance(error, TransientError):
+        return error
+    advice = _ADVICE.get(code, "Correct probe= of the source; it is one SELECT.")
+    return PermanentError(
+        "SP-R01",
+        f"The probe of the source {name} ({label}) failed: {said} ({code})",
+        why="Its answer tells whether the source changed; without one nothing can be told.",
+        next=error.next if code == "42501" else advice,
+    )
 
 
 def fingerprint_of(
