@@ -10,6 +10,8 @@ from setpoint.spark.determinism.catalogue import IDENTIFIES
 from setpoint.spark.determinism.tree import Attribute, Expression, Path
 
 Ids = frozenset[int]
+# So many unique sets are kept: joins multiply them, and a plan needs few.
+_MOST_UNIQUES = 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,11 @@ class Facts:
     """The columns of a node, with their taints, and which of them no two rows share.
 
     `definitions` tell which columns follow from which: for rows that agree on the ones, the
-    others agree too. `constants` are the same in all rows, because a filter says so.
+    others agree too. `constants` are the same in all rows, because a filter says so. `merged` are
+    the pairs of keys of a full outer join: coalesced, the two are one key.
+
+    Only the smallest unique sets are kept, and only so many: forgetting one can make a tie of
+    what is none, never the other way round.
     """
 
     output: tuple[Attribute, ...] = ()
@@ -44,6 +50,10 @@ class Facts:
     uniques: tuple[Ids, ...] = ()
     definitions: Mapping[int, Expression] = field(default_factory=dict)
     constants: Ids = frozenset()
+    merged: frozenset[Ids] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uniques", smallest(self.uniques))
 
     @property
     def ids(self) -> Ids:
@@ -69,6 +79,17 @@ class Facts:
     def is_one_row(self, fixed: Ids) -> bool:
         """Whether no two rows agree on these columns, by the way the rows were made."""
         return any(unique <= fixed for unique in self.uniques)
+
+
+def smallest(uniques: Iterable[Ids]) -> tuple[Ids, ...]:
+    """The unique sets that contain no other one, the smallest first."""
+    kept: list[Ids] = []
+    for unique in sorted(set(uniques), key=lambda one: (len(one), sorted(one))):
+        if len(kept) == _MOST_UNIQUES:
+            break
+        if not any(other <= unique for other in kept):
+            kept.append(unique)
+    return tuple(kept)
 
 
 def identified(expression: Expression) -> Ids:

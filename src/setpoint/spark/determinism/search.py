@@ -32,6 +32,7 @@ from setpoint.spark.determinism.facts import (
 from setpoint.spark.determinism.shapes import (
     LEFT_ONLY,
     ids_of,
+    is_literal,
     is_moment,
     is_orderless,
     is_same,
@@ -61,6 +62,7 @@ class Search:
         self._outer: dict[int, Taints] = {}
         self._defined: dict[int, Node] = {}
         self._known: dict[int, tuple[Facts, list[Taint]]] = {}
+        self._sorts: dict[tuple[int, frozenset[tuple[int, Taints]]], Facts] = {}
 
     def visit(self, node: Node, needed: Ids | None = None) -> Facts:
         """The facts about a node of which these columns are needed; None for all."""
@@ -179,8 +181,8 @@ class Search:
         facts = self.visit(node.children[0], needed | references_of(node.uses))
         self._decides(node.uses, facts)
         same = frozenset(one for use in node.uses for one in constants(use))
-        fewer = tuple(unique - same for unique in facts.uniques)
-        return replace(facts, constants=facts.constants | same, uniques=(*facts.uniques, *fewer))
+        uniques = tuple(unique - same for unique in facts.uniques)
+        return replace(facts, constants=facts.constants | same, uniques=uniques)
 
     def _aggregate(self, node: Node, needed: Ids) -> Facts:
         kept = [item for item in node.defines if item.id in needed]
@@ -191,11 +193,18 @@ class Search:
         group = Group(below.closure(all_identified(node.uses)), below)
         taints = {item.id: self.taints(item, below, group) for item in kept}
         unique = unique_groups(node)
+        # What is made of many rows, a count even of no column, follows from nothing.
+        keys = {
+            item.id: item
+            for item in kept
+            if item.name == tree.ALIAS
+            and (is_literal(item) or any(is_same(item, key) for key in node.uses))
+        }
         return Facts(
             output_of(node),
             {**below.taints, **taints},
             () if unique is None else (unique,),
-            {**below.definitions, **{i.id: i for i in kept if i.name == tree.ALIAS}},
+            {**below.definitions, **keys},
             below.constants,
         )
 
@@ -330,9 +339,7 @@ class Search:
         if node.number == 0 and node.name != "Offset":
             return facts
         if sort is not None:
-            hidden = Search(self._judge)
-            hidden._outer, hidden._defined = self._outer, self._defined
-            base = hidden.visit(sort.children[0])
+            base = self._sorted(sort)
             before = len(self.rows)
             self._decides(order, base)
             fixed = base.closure(all_identified(order))
@@ -348,6 +355,19 @@ class Search:
             by = f"orderBy({', '.join(i.text for i in order)})" if order else "no order"
             self.rows.append(Taint("pick", f"{said} after {by}", node.path))
         return facts
+
+    def _sorted(self, sort: Node) -> Facts:
+        """All facts about the rows that a limit is taken of, the columns not needed among them.
+
+        They are found once for each sort: limits may be nested.
+        """
+        place = id(sort), frozenset(self._outer.items())
+        if place not in self._sorts:
+            beside = Search(self._judge)
+            beside._outer, beside._defined = self._outer, self._defined
+            beside._known, beside._sorts = self._known, self._sorts
+            self._sorts[place] = beside.visit(sort.children[0])
+        return self._sorts[place]
 
     def _generate(self, node: Node, needed: Ids) -> Facts:
         facts = self.visit(node.children[0], needed | references_of(node.uses))

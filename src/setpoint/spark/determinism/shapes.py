@@ -127,6 +127,11 @@ def is_same(item: Expression, key: Expression) -> bool:
     return inner.references == key.references and inner.text == key.text
 
 
+def is_literal(item: Expression) -> bool:
+    """Whether a column is a literal under a name."""
+    return len(item.children) == 1 and item.children[0].name == tree.LITERAL
+
+
 def renamed(uniques: Iterable[Ids], items: Sequence[Expression]) -> tuple[Ids, ...]:
     """Unique columns under the names that a projection gives them."""
     names: dict[int, int] = {}
