@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from setpoint.spark.determinism import tree
+from setpoint.spark.determinism import arrays, tree
 from setpoint.spark.determinism.aggregates import Group, Over, aggregate_taints, window_taints
+from setpoint.spark.determinism.arrays import settled, union
 from setpoint.spark.determinism.catalogue import (
     EXPLODES,
-    KEEPS_ARRAY,
     KIND_OF,
-    ORDERLESS,
+    OF_VALUES,
     TO_TIME,
 )
 from setpoint.spark.determinism.facts import (
@@ -31,13 +31,14 @@ from setpoint.spark.determinism.facts import (
 )
 from setpoint.spark.determinism.shapes import (
     LEFT_ONLY,
+    draws_a_start,
     ids_of,
     is_literal,
     is_moment,
-    is_orderless,
     is_same,
     joined,
     leaf,
+    merged,
     output_of,
     references_of,
     renamed,
@@ -45,11 +46,16 @@ from setpoint.spark.determinism.shapes import (
     traced,
     unique_groups,
 )
+from setpoint.spark.determinism.ties import healed, loosened, untied, without_ties
 from setpoint.spark.determinism.tree import Expression, Node
 
 # How a Python function in a plan is judged: the taints of its code.
 Judge = Callable[[Expression], Sequence[Taint]]
 _LIMITS = frozenset(["GlobalLimit", "LocalLimit", "Offset", "Tail"])
+# After any other node there may be some of the rows that tie, and not the others.
+_KEEPS_ROWS = frozenset(
+    ["Project", "Window", "SubqueryAlias", "View", "Sort", "Repartition", "ResolvedHint"]
+) | {"RepartitionByExpression", "RebalancePartitions", "CollectMetrics", "EventTimeWatermark"}
 _SAME_FOR_ALL_ROWS = ("clock", "session")
 
 
@@ -66,6 +72,10 @@ class Search:
 
     def visit(self, node: Node, needed: Ids | None = None) -> Facts:
         """The facts about a node of which these columns are needed; None for all."""
+        facts = self._visit(node, needed)
+        return facts if node.name in _KEEPS_ROWS else without_ties(facts)
+
+    def _visit(self, node: Node, needed: Ids | None) -> Facts:
         wanted = frozenset(a.id for a in output_of(node)) if needed is None else needed
         match node.name:
             case "Project":
@@ -123,13 +133,13 @@ class Search:
             return self._subquery(expression, facts)
         if name == tree.WINDOW:
             return self._over(expression, facts, facts.ids)
-        below = [self.taints(child, facts, group) for child in expression.children]
-        found = frozenset(item for part in below for item in part)
-        if name in ORDERLESS and below:
-            healed = frozenset(item for item in below[0] if not item.array)
-            return healed if is_orderless(expression) else _fixed(found)
-        if name not in KEEPS_ARRAY and name not in (tree.ALIAS, tree.GROUP):
-            found = _fixed(found)
+        children = expression.children
+        if name == "convert_timezone" and children[0].name == "current_timezone":
+            children = children[1:]  # Spark wrote it, and a run has its time zone fixed
+        below = [self.taints(child, facts, group) for child in children]
+        found = loosened(arrays.after(expression, below), expression, facts)
+        if group is not None and name in OF_VALUES:
+            found = healed(found, group.keys)
         return found | self._own(expression, facts, group)
 
     def _own(self, expression: Expression, facts: Facts, group: Group | None) -> Taints:
@@ -140,6 +150,8 @@ class Search:
             return frozenset(self._judge(expression))
         if expression.type == "nondeterministic":
             return frozenset((Taint("udf", expression.text, expression.path),))
+        if draws_a_start(expression):
+            return frozenset((Taint("random", f"{name}()", expression.path),))
         if name in TO_TIME and is_moment(expression):
             return frozenset((Taint("clock", expression.text, expression.path),))
         return aggregate_taints(expression, facts, group) if group else NONE
@@ -159,7 +171,7 @@ class Search:
         values = [self.taints(child, facts) for child in expression.children]
         if expression.label != "exists":
             values.append(found.taint(found.ids))
-        return _fixed(frozenset(item for part in values for item in part)) | chosen
+        return settled(union(values)) | chosen
 
     def _decides(self, expressions: Iterable[Expression], facts: Facts) -> None:
         """These expressions decide which rows there are."""
@@ -172,7 +184,7 @@ class Search:
         taints = {item.id: self.taints(item, below) for item in kept}
         aliases = {item.id: item for item in kept if item.name == tree.ALIAS}
         definitions = {**below.definitions, **aliases}
-        uniques = renamed(below.uniques, node.defines)
+        uniques = renamed(below, node.defines)
         return Facts(
             output_of(node), {**below.taints, **taints}, uniques, definitions, below.constants
         )
@@ -190,7 +202,8 @@ class Search:
         for key in node.uses:
             passed = any(is_same(item, key) for item in kept)
             self._divides(self.taints(key, below), passed=passed)
-        group = Group(below.closure(all_identified(node.uses)), below)
+        fixed = below.closure(all_identified(node.uses))
+        group = Group(fixed, references_of(node.uses), below)
         taints = {item.id: self.taints(item, below, group) for item in kept}
         unique = unique_groups(node)
         # What is made of many rows, a count even of no column, follows from nothing.
@@ -234,9 +247,12 @@ class Search:
             frame=frame.label,
             live=live,
         )
-        parts = [self.taints(item, facts) for item in (partition, order)]
-        parts += [self.taints(item, facts) for item in function.children]
-        found = _fixed(frozenset(item for part in parts for item in part))
+        by = [self.taints(item, facts) for item in (partition, order)]
+        values = union(self.taints(item, facts) for item in function.children)
+        values = loosened(values, function, facts)
+        if function.name in OF_VALUES and frame.label != "rows":
+            values = healed(values, partition.references | order.references)
+        found = settled(union([*by, untied(values)]))
         own = self._own(function, facts, None)
         return found | own | window_taints(function, over)
 
@@ -259,7 +275,7 @@ class Search:
         if node.word in LEFT_ONLY or node.word.startswith("existence"):
             extra = tuple(a for a in node.output if a.id not in left.ids)
             return replace(left, output=left.output + extra)
-        return replace(both, uniques=joined(node, left, right))
+        return replace(both, uniques=joined(node, left, right), merged=merged(node, left, right))
 
     def _lateral(self, node: Node, needed: Ids) -> Facts:
         left = self.visit(node.children[0], needed | references_of(node.uses))
@@ -418,9 +434,18 @@ class Search:
         for child in node.children[1:]:
             other = self.visit(child)
             facts = Facts(facts.output + other.output, {**facts.taints, **other.taints})
-        self._decides(node.uses, facts)
-        self.rows += sorted(facts.taint(facts.ids), key=_order)
-        return Facts(node.output or facts.output)
+        code = [item for use in node.uses for item in use if item.name == tree.UDF]
+        for item in code:
+            self.rows += sorted(self._judge(item), key=_order)
+        self._decides([use for use in node.uses if not any(one in use for one in code)], facts)
+        taints = facts.taint(facts.ids)
+        self.rows += sorted((item for item in taints if item.kind != "float_key"), key=_order)
+        # What is called as before is taken for the same; what is new may be made of anything.
+        inexact = frozenset(item for item in taints if item.kind == "float_key")
+        same = {item.name: facts.taints.get(item.id, NONE) & inexact for item in facts.output}
+        output = node.output or facts.output
+        own = {item.id: same.get(item.name, inexact) for item in output}
+        return Facts(output, own)
 
     def _numbered(self, node: Node) -> Facts:
         facts = self.visit(node.children[0])
@@ -436,11 +461,6 @@ class Search:
             facts = Facts(facts.output + part.output, {**facts.taints, **part.taints})
         extra = tuple(item for item in node.output if item.id not in facts.ids)
         return replace(facts, output=facts.output + extra) if extra else facts
-
-
-def _fixed(taints: Taints) -> Taints:
-    """Taints after a function for which the order of an array counts."""
-    return frozenset(replace(item, array=False) for item in taints)
 
 
 def _order(taint: Taint) -> tuple[str, str]:
