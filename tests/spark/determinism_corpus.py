@@ -1039,7 +1039,7 @@ def a_key_under_another_name(t):
 @case()
 def filters_on_groups(t):
     made = t.orders.groupBy("customer").agg(t.F.max("cents").alias("z"))
-    for number in range(20):
+    for number in range(14):
         made = made.where(f"z != {number}").where(t.F.col("z") == number)
     return made.withColumn("n", t.F.row_number().over(t.W.orderBy("customer")))
 
@@ -1047,7 +1047,7 @@ def filters_on_groups(t):
 @case()
 def limits_of_limits(t):
     made = t.orders.select("customer", "cents")
-    for number in range(25):
+    for number in range(18):
         made = made.orderBy("customer", "cents").limit(100 - number)
         made = made.withColumn("cents", t.F.col("cents") + 1)
     return made
@@ -1061,7 +1061,7 @@ def _grouped_joins(count):
     return f"select b.customer, row_number() over (order by b.customer) n from {group} b {joins}"
 
 
-sql("joins_of_groups", _grouped_joins(30))
+sql("joins_of_groups", _grouped_joins(22))
 
 # --- floating point numbers that decide about nothing, and some that hide
 
