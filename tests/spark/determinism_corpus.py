@@ -21,12 +21,14 @@ class Tables:
     """The inputs of the corpus in one session, with the functions that belong to it.
 
     `orders` has order_id int, customer string, amount double, cents bigint, price decimal, placed
-    timestamp, d date; `customers` has customer and name; `files` is a Parquet folder.
+    timestamp, d date; `customers` has customer and name; `items` has structs and arrays; `files` is
+    a Parquet folder.
     """
 
     spark: Any
     orders: Any
     customers: Any
+    items: Any
     files: Any
     F: Any
     W: Any
@@ -990,3 +992,362 @@ sql(
 )
 sql("group_by_all", "select customer, sum(cents) s from orders group by all")
 sql("grouping_sets", "select customer, d, count(*) n from orders group by cube (customer, d)")
+
+# --- counts are no constants
+
+
+def counted(t):
+    return t.orders.groupBy("customer", "d").count()
+
+
+@case("unordered:x")
+def counts_collected(t):
+    return counted(t).groupBy("customer").agg(t.F.collect_list("count").alias("x"))
+
+
+@case("unordered:x")
+def first_of_the_counts(t):
+    return counted(t).groupBy("customer").agg(t.F.first("count").alias("x"))
+
+
+@case("pick:(rows)")
+def duplicates_dropped_by_key_before_counts(t):
+    return counted(t).select("customer", "count").dropDuplicates(["customer"])
+
+
+@case("pick:(rows)")
+def limited_counts(t):
+    return counted(t).select("count").limit(3)
+
+
+@case("ties:(rows)")
+def numbered_counts(t):
+    over = t.W.partitionBy("customer").orderBy(t.F.lit(1))
+    numbered = counted(t).select("customer", "count").withColumn("n", t.F.row_number().over(over))
+    return numbered.where("n = 1").drop("n")
+
+
+@case()
+def a_key_under_another_name(t):
+    made = t.orders.groupBy(t.F.upper("customer").alias("name")).count()
+    return made.withColumn("n", t.F.row_number().over(t.W.orderBy("name")))
+
+
+# --- plans that would take minutes if each node doubled the work
+
+
+@case()
+def filters_on_groups(t):
+    made = t.orders.groupBy("customer").agg(t.F.max("cents").alias("z"))
+    for number in range(14):
+        made = made.where(f"z != {number}").where(t.F.col("z") == number)
+    return made.withColumn("n", t.F.row_number().over(t.W.orderBy("customer")))
+
+
+@case()
+def limits_of_limits(t):
+    made = t.orders.select("customer", "cents")
+    for number in range(18):
+        made = made.orderBy("customer", "cents").limit(100 - number)
+        made = made.withColumn("cents", t.F.col("cents") + 1)
+    return made
+
+
+def _grouped_joins(count):
+    group = "(select customer, max(cents) m from orders group by customer)"
+    joins = " ".join(
+        f"left join {group} j{number} on b.customer = j{number}.customer" for number in range(count)
+    )
+    return f"select b.customer, row_number() over (order by b.customer) n from {group} b {joins}"
+
+
+sql("joins_of_groups", _grouped_joins(22))
+
+# --- floating point numbers that decide about nothing, and some that hide
+
+sql(
+    "count_with_a_condition",
+    "select customer, sum(case when amount > 1 then 1 else 0 end) n from orders "
+    "group by customer having sum(case when amount > 0.5 then 1 else 0 end) > 2",
+)
+sql(
+    "sum_of_a_floating_branch",
+    "select customer from orders group by customer "
+    "having sum(case when cents > 5 then amount else 0 end) > 2",
+    "float_key:(rows)",
+)
+sql(
+    "count_by_if",
+    "select customer from orders group by customer having sum(if(amount > 1, 1, 0)) > 2",
+)
+sql(
+    "sum_of_a_floating_if",
+    "select customer from orders group by customer having sum(if(cents > 1, amount, 0)) > 2",
+    "float_key:(rows)",
+)
+sql("sum_of_floors", "select customer from orders group by customer having sum(floor(amount)) > 2")
+
+
+@case("float_key:(rows)")
+def float_sum_of_a_field(t):
+    made = t.items.groupBy("customer").agg(t.F.sum("item.price").alias("p"))
+    return made.where("p > 10")
+
+
+@case("float_key:(rows)")
+def float_sum_of_an_element(t):
+    made = t.items.groupBy("customer").agg(t.F.sum(t.F.col("parts")[0]).alias("p"))
+    return made.where("p > 10")
+
+
+@case()
+def sum_of_a_whole_field(t):
+    return t.items.groupBy("customer").agg(t.F.sum("item.pieces").alias("p")).where("p > 10")
+
+
+def scored(batches):
+    for batch in batches:
+        yield batch.assign(score=1.0)
+
+
+def averages(t):
+    made = t.orders.groupBy("customer").agg(t.F.avg("amount").alias("mean"))
+    return made.mapInPandas(scored, "customer string, mean double, score double")
+
+
+@case(keys=("customer",))
+def float_average_for_a_python_function(t):
+    return averages(t)
+
+
+@case("float_key:(rows)")
+def float_average_behind_a_python_function(t):
+    return averages(t).where("score > 0.5")
+
+
+# --- what Java does, what a cipher draws
+
+sql("reflect", "select reflect('java.util.UUID', 'randomUUID') x from orders", "udf:x")
+sql("try_reflect", "select try_reflect('java.util.UUID', 'randomUUID') x from orders", "udf:x")
+sql("java_method", "select java_method('java.lang.System', 'nanoTime') x from orders", "udf:x")
+sql("aes", "select aes_encrypt(customer, '0000111122223333') x from orders", "random:x")
+sql("aes_ecb", "select aes_encrypt(customer, '0000111122223333', 'ECB') x from orders")
+sql(
+    "aes_with_a_start",
+    "select aes_encrypt(customer, '0000111122223333', 'GCM', 'DEFAULT', "
+    "unhex('000000000000000000000000')) x from orders",
+)
+sql(
+    "time_zone_of_the_session",
+    "select convert_timezone('Europe/Berlin', to_timestamp_ntz(customer)) x from orders",
+)
+
+# --- arrays: where the order of the elements shows
+
+sql(
+    "clock_in_an_array",
+    "select order_id from orders where array_contains(array(d), current_date())",
+    "clock:(rows)",
+)
+sql("random_in_an_array", "select array_contains(array(1.0D), rand()) x from orders", "random:x")
+
+
+def of_list(name, text, *expected):
+    sql(name, f"select customer, {text} as x from orders group by customer", *expected)
+
+
+of_list("list_exists", "exists(collect_set(d), x -> x > date'2026-04-25')")
+of_list("list_forall", "forall(collect_list(cents), x -> x > 1)")
+of_list("list_added", "aggregate(collect_list(order_id), 0, (a, b) -> a + b)")
+of_list("list_added_times_two", "aggregate(collect_list(cents), 0L, (a, b) -> a + b * 2)")
+of_list("list_of_floats", "aggregate(collect_list(amount), 0.0D, (a, b) -> a + b)", "unordered:x")
+of_list("list_subtracted", "aggregate(collect_list(order_id), 0, (a, b) -> a - b)", "unordered:x")
+of_list("list_folded", "aggregate(collect_list(order_id), 0, (a, b) -> a + a * b)", "unordered:x")
+of_list("list_places", "sort_array(transform(collect_list(cents), (x, i) -> x + i))", "unordered:x")
+of_list("list_places_unused", "sort_array(transform(collect_list(cents), (x, i) -> x + 1))")
+of_list(
+    "list_places_filtered",
+    "size(filter(collect_list(cents), (x, i) -> i < 2 and x > 3))",
+    "unordered:x",
+)
+
+# --- picks that have one row to pick from, keys that stay unique
+
+
+def days(t):
+    return t.orders.groupBy("customer", "d").agg(t.F.max("placed").alias("m"))
+
+
+@case()
+def pivoted(t):
+    return days(t).groupBy("d").pivot("customer", ["Ada", "Bob"]).agg(t.F.first("m"))
+
+
+@case("unordered:25", "unordered:26")
+def pivoted_with_several_rows(t):
+    made = t.orders.select("customer", t.F.dayofmonth("d").alias("day"), "placed")
+    return made.groupBy("customer").pivot("day", [25, 26]).agg(t.F.first("placed"))
+
+
+@case()
+def pivoted_by_hand(t):
+    day = t.F.when(t.F.col("d") == t.F.lit(dt.date(2026, 4, 25)), t.F.col("m"))
+    return days(t).groupBy("customer").agg(t.F.first(day, ignorenulls=True).alias("x"))
+
+
+@case("unordered:x")
+def pivoted_by_hand_with_nulls(t):
+    day = t.F.when(t.F.col("d") == t.F.lit(dt.date(2026, 4, 25)), t.F.col("m"))
+    return days(t).groupBy("customer").agg(t.F.first(day).alias("x"))
+
+
+def full_join(t, right):
+    once = t.orders.groupBy("customer").agg(t.F.sum("cents").alias("s"))
+    return once.join(right, "customer", "full").select("customer", "s", "name")
+
+
+@case()
+def groups_in_a_full_join(t):
+    names = t.customers.groupBy("customer").agg(t.F.max("name").alias("name"))
+    made = full_join(t, names)
+    return made.withColumn("n", t.F.row_number().over(t.W.orderBy("customer")))
+
+
+@case("pick:(rows)")
+def rows_in_a_full_join(t):
+    return full_join(t, t.customers).orderBy("customer").limit(3)
+
+
+@case()
+def a_key_as_text(t):
+    made = t.orders.groupBy("order_id").agg(t.F.max("d").alias("d"))
+    told = made.select(t.F.col("order_id").cast("string").alias("id"), "d")
+    return told.withColumn("n", t.F.row_number().over(t.W.orderBy("id")))
+
+
+@case("ties:n")
+def a_key_cut_to_a_date(t):
+    made = t.orders.groupBy("placed").agg(t.F.max("cents").alias("c"))
+    over = t.W.orderBy(t.F.col("placed").cast("date"))
+    return made.withColumn("n", t.F.row_number().over(over))
+
+
+# --- rows that tie and have changed places
+
+
+def sessions(t):
+    over = t.W.partitionBy("customer").orderBy("placed")
+    gap = t.F.col("placed").cast("long") - t.F.col("before").cast("long") > 1800
+    made = t.orders.withColumn("before", t.F.lag("placed").over(over))
+    return made.withColumn("starts", gap.cast("int")), over
+
+
+@case()
+def sessions_numbered(t):
+    made, over = sessions(t)
+    made = made.withColumn("session", t.F.sum("starts").over(over))
+    return made.select("order_id", "session")
+
+
+@case()
+def sessions_counted(t):
+    made, _ = sessions(t)
+    return made.groupBy("customer").agg(t.F.sum("starts").alias("sessions"))
+
+
+@case("ties:starts", "ties:before")
+def session_starts(t):
+    return sessions(t)[0]
+
+
+@case("ties:session")
+def sessions_numbered_by_rows(t):
+    made, over = sessions(t)
+    by_rows = over.rowsBetween(t.W.unboundedPreceding, t.W.currentRow)
+    return made.select("order_id", t.F.sum("starts").over(by_rows).alias("session"))
+
+
+@case("ties:weight")
+def session_starts_weighted(t):
+    made, over = sessions(t)
+    weight = t.F.sum(t.F.col("starts") * t.F.col("cents")).over(over)
+    return made.select("order_id", weight.alias("weight"))
+
+
+@case("ties:session")
+def sessions_of_some_rows(t):
+    made, over = sessions(t)
+    made = made.where("cents > 5").withColumn("session", t.F.sum("starts").over(over))
+    return made.select("order_id", "session")
+
+
+@case("ties:starts")
+def session_starts_by_something_else(t):
+    made, _ = sessions(t)
+    return made.groupBy("customer", "cents").agg(t.F.sum("starts").alias("starts"))
+
+
+# --- Python functions that were taken for unreadable, or broke the check
+
+
+class Settings:
+    """What asks for a connection as soon as somebody looks at it."""
+
+    @property
+    def model(self):
+        raise RuntimeError("no model on the driver")
+
+    @property
+    def moment(self):
+        return time.time()
+
+
+SETTINGS = Settings()
+LARGE = {str(number): f"{number:020}" for number in range(60_000)}
+
+
+@case()
+def udf_of_a_builtin(t):
+    return t.orders.select(
+        t.F.udf(len, "int")("customer").alias("a"), t.F.udf(str.upper)("customer").alias("b")
+    )
+
+
+@case()
+def udf_with_a_large_closure(t):
+    large = dict(LARGE)
+    return t.orders.select(t.F.udf(lambda value: large.get(value))("customer").alias("x"))
+
+
+@case("clock:x")
+def udf_with_a_large_closure_and_a_clock(t):
+    large = dict(LARGE)
+    made = t.F.udf(lambda value: large.get(str(time.time())))
+    return t.orders.select(made("customer").alias("x"))
+
+
+@case()
+def udf_with_a_broadcast(t):
+    if not t.classic:  # Connect has no broadcast variables
+        return t.orders
+    lookup = t.spark.sparkContext.broadcast({"a": 1})
+    return t.orders.select(t.F.udf(lambda v: lookup.value.get(v), "int")("customer").alias("x"))
+
+
+@case("random:x")
+def udf_with_a_broadcast_and_a_random(t):
+    if not t.classic:
+        return t.orders.select(t.F.rand().alias("x"))
+    lookup = t.spark.sparkContext.broadcast({"a": 1})
+    made = t.F.udf(lambda v: lookup.value.get(v, random.random()), "double")
+    return t.orders.select(made("customer").alias("x"))
+
+
+@case()
+def udf_with_settings_of_the_executors(t):
+    return t.orders.select(t.F.udf(lambda v: SETTINGS.model.score(v))("customer").alias("x"))
+
+
+@case("clock:x")
+def udf_with_a_clock_in_a_property(t):
+    return t.orders.select(t.F.udf(lambda v: SETTINGS.moment)("customer").alias("x"))

@@ -9,9 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from determinism_corpus import CASES, Case, Tables
+from pyspark.errors import AnalysisException
 
 from setpoint import Merge, RefusedError, UsageError, Window, dedupe, delta, publish
+from setpoint.model.determinism import judged
 from setpoint.spark.determinism.check import findings
+from setpoint.spark.determinism.search import Search
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +25,7 @@ SCHEMA = (
     "order_id int, customer string, amount double, cents bigint, price decimal(10,2), "
     "placed timestamp, d date"
 )
+ITEMS = "customer string, item struct<price: double, pieces: int>, parts array<double>"
 
 
 def tables_of(spark: Any, folder: str, functions: Any, window: Any, *, classic: bool) -> Tables:
@@ -30,8 +34,9 @@ def tables_of(spark: Any, folder: str, functions: Any, window: Any, *, classic: 
     customers = spark.createDataFrame([], "customer string, name string")
     customers.createOrReplaceTempView("customers")
     spark.sql("select *, now() as stamp from orders").createOrReplaceTempView("stamped_orders")
+    items = spark.createDataFrame([], ITEMS)
     files = spark.read.schema("a int").parquet(folder)
-    return Tables(spark, orders, customers, files, functions, window, classic)
+    return Tables(spark, orders, customers, items, files, functions, window, classic)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +106,30 @@ def test_a_registered_function_has_no_source_through_connect(connect: Tables) ->
     connect.spark.udf.register("twice", lambda value: value * 2, "int")
     (found,) = findings(connect.sql("select twice(order_id) x from orders"), ())
     assert found.name == "udf:x"
+
+
+@pytest.mark.parametrize("kind", ["classic", "connect"])
+def test_a_failure_of_the_search_is_a_finding(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing passes unsearched, and no fault of ours is an end: it can be allowed."""
+    tables: Tables = request.getfixturevalue(kind)
+
+    def fail(search: Search, node: Any) -> Any:
+        raise KeyError("an unknown node")
+
+    monkeypatch.setattr(Search, "_mapped", fail)
+    frame = tables.orders.mapInPandas(lambda batches: batches, tables.orders.schema)
+    (found,) = findings(frame, ())
+    assert found.name == "unchecked:(rows)"
+    assert "KeyError: 'an unknown node'" in found.expression
+    assert judged([found], {"unchecked": "reported"}).refused == ()
+
+
+def test_a_frame_that_is_wrong_says_so_itself(connect: Tables) -> None:
+    """A column that does not exist is the user's affair, not a failure of the search."""
+    with pytest.raises(AnalysisException, match="nowhere"):
+        findings(connect.orders.select("nowhere"), ())
 
 
 def places(frame: Any, function: Any = None) -> list[str]:

@@ -70,6 +70,11 @@ KINDS: dict[str, tuple[str, str]] = {
         "the code of this function says nothing about itself, or says that it is not deterministic",
         "use functions of Spark, or a Python function whose source can be read",
     ),
+    "unchecked": (
+        "this plan could not be searched, so nothing is known about it; the fault is in setpoint, "
+        "not in your code",
+        "report it with the text above, and allow it until it is repaired",
+    ),
 }
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
+import linecache
 import os
 import random
 import time
 import uuid
 from datetime import date, datetime
 from os import environ
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from pandas import to_datetime
 
 from setpoint.spark.determinism.check import deep, found_in
 from setpoint.spark.determinism.connect import _is_misleading
 from setpoint.spark.determinism.explained import read
+from setpoint.spark.determinism.facts import Facts
 from setpoint.spark.determinism.functions import judged, line_in
 
 PLAN = """== Parsed Logical Plan ==
@@ -123,6 +130,9 @@ DIRTY = {
     "environment": (lambda v: os.environ.get("HOME"), "session"),
     "environment name": (lambda v: environ["HOME"], "session"),
     "getenv": (lambda v: os.getenv("HOME"), "session"),
+    "text": (lambda v: pd.Timestamp("now"), "clock"),
+    "text of a function": (lambda v: to_datetime("today"), "clock"),
+    "cached": (functools.lru_cache(with_import), "clock"),
 }
 CLEAN = {
     "arithmetic": lambda v: v + 1,
@@ -131,6 +141,11 @@ CLEAN = {
     "strings": lambda v: "time.time() random.random()",
     "path": lambda v: os.path.basename(v),
     "sleep": lambda v: time.sleep(0),
+    "timestamp": lambda v: pd.Timestamp("2026-04-25"),
+    "builtin": len,
+    "method of a builtin": str.upper,
+    "class": int,
+    "function of a package": np.sqrt,
 }
 
 
@@ -154,7 +169,85 @@ def test_a_function_without_source_is_told() -> None:
     made: dict[str, Any] = {}
     exec("def secret(value): return value", made)
     assert [taint.kind for taint in judged(made["secret"], "secret")] == ["udf"]
-    assert [taint.kind for taint in judged(len, "len")] == ["udf"]
+
+
+class Proxy:
+    """Like the lazy objects of web frameworks: whatever is asked, the real one is fetched."""
+
+    touched = 0
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        Proxy.touched += 1
+        raise RuntimeError("outside of a request")
+
+    @property
+    def setting(self) -> int:
+        Proxy.touched += 1
+        raise RuntimeError("outside of a request")
+
+    def __getattr__(self, name: str) -> Any:
+        Proxy.touched += 1
+        raise RuntimeError("outside of a request")
+
+
+PROXY = Proxy()
+
+
+def test_nothing_of_the_users_code_runs_while_it_is_looked_at() -> None:
+    """No property, no `__getattr__`, no `__class__` of a proxy."""
+    before = Proxy.touched  # pytest has looked at it too
+    assert judged(lambda v: PROXY.setting.of[v] + PROXY.other + PROXY, "lazy") == []
+    assert judged(PROXY, "proxy") == []
+    assert Proxy.touched == before
+
+
+def imported(folder: Path, source: bytes) -> Any:
+    """A module of this source, as a session has it that imported it."""
+    file = folder / "of_a_user.py"
+    file.write_bytes(source)
+    spec = importlib.util.spec_from_file_location("of_a_user", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_file_that_was_edited_since_is_no_source(tmp_path: Path) -> None:
+    """What stands there now is not what will run; that is told, and can be allowed."""
+    module = imported(tmp_path, b"def f(v):\n    return v\n\ng = lambda v: v\n")
+    assert judged(module.f, "f") == judged(module.g, "g") == []
+    (tmp_path / "of_a_user.py").write_text("import time\n\n\ndef h(v):\n    return v\n")
+    linecache.checkcache()
+    assert [taint.kind for taint in judged(module.f, "f")] == ["udf"]
+    assert [taint.kind for taint in judged(module.g, "g")] == ["udf"]
+
+
+def test_a_source_may_have_an_encoding_of_its_own(tmp_path: Path) -> None:
+    """A lambda in the middle of a chain, in a file that is not UTF-8."""
+    source = (
+        "# -*- coding: latin-1 -*-\nimport time\nname = 'Zo\xeb'\n"
+        "both = [\n    (lambda v: v + name),\n    (lambda v: time.time()),\n]\n"
+    )
+    clean, dirty = imported(tmp_path, source.encode("latin-1")).both
+    assert judged(clean, "clean") == []
+    assert [taint.kind for taint in judged(dirty, "dirty")] == ["clock"]
+
+
+def test_only_the_smallest_unique_sets_are_kept() -> None:
+    """A superset says nothing more, and a join of many groups does not keep all products."""
+    one, two, three = frozenset((1,)), frozenset((1, 2)), frozenset((2, 3))
+    assert Facts(uniques=(two, three, one, one)).uniques == (one, three)
+    assert Facts(uniques=(one, frozenset())).uniques == (frozenset(),)
+    assert len(Facts(uniques=tuple(frozenset((n,)) for n in range(1000))).uniques) == 16
+
+
+@pytest.mark.parametrize("function", [time.time, random.random, date.today])
+def test_a_function_that_is_not_python_is_known_by_its_name(function: Any) -> None:
+    """It has no source, but its name says enough."""
+    (taint,) = judged(function, "native")
+    assert taint.kind in ("clock", "random")
 
 
 def test_the_line_of_a_call_is_told_if_it_is_the_only_one() -> None:

@@ -15,15 +15,29 @@ from setpoint.spark.determinism.catalogue import (
     JOINS_TEXT,
     PICKS,
 )
-from setpoint.spark.determinism.facts import NONE, Facts, Ids, Taint, Taints, identified
+from setpoint.spark.determinism.facts import (
+    NONE,
+    Facts,
+    Ids,
+    Taint,
+    Taints,
+    condition_of,
+    constants,
+    identified,
+)
+from setpoint.spark.determinism.numbers import is_float
 from setpoint.spark.determinism.tree import Expression
 
 
 @dataclass(frozen=True)
 class Group:
-    """The rows that an aggregate is made of: what is the same in all of them."""
+    """The rows that an aggregate is made of: what is the same in all of them.
+
+    `keys` are the columns that the keys of the groups are made of.
+    """
 
     fixed: Ids
+    keys: Ids
     facts: Facts
 
     @property
@@ -56,6 +70,8 @@ def aggregate_taints(function: Expression, facts: Facts, group: Group) -> Taints
         return _float(function)
     if function.references <= group.fixed:
         return NONE
+    if _is_pivoted(function, group):
+        return NONE
     return _by_values(function, facts, group.fixed) or _by_order(function)
 
 
@@ -70,7 +86,9 @@ def window_taints(function: Expression, over: Over) -> Taints:
         return _float(function)
     kind = "ties" if over.has_order else "unordered"
     if name in BY_PLACE:
-        return _one(kind, function)
+        # Which values there are among rows that tie is certain; which row has which is not.
+        tied = over.ordered if over.has_order and arguments <= over.ordered else None
+        return _one(kind, function, tied=tied)
     if name in PICKS or name == "nth_value":
         settled = arguments <= (over.ordered if over.has_order else over.fixed)
         return NONE if settled else _one(kind, function)
@@ -114,12 +132,19 @@ def _float(function: Expression) -> Taints:
     return NONE
 
 
-def is_float(expression: Expression) -> bool:
-    """Whether a value is a floating point number, as far as its parts tell."""
-    if expression.name in (tree.ATTRIBUTE, tree.LITERAL, "cast", "try_cast"):
-        return expression.type in ("double", "float")
-    return any(is_float(child) for child in expression.children)
+def _is_pivoted(function: Expression, group: Group) -> bool:
+    """Whether a pick has one row to pick from: first(if(month = 'May', total, null), true)."""
+    children = function.children
+    told = children and children[-1].name == tree.LITERAL and children[-1].label == "true"
+    ignores = function.label == tree.IGNORES_NULLS or told
+    condition = condition_of(children[0]) if function.name in PICKS and ignores else None
+    if condition is None:
+        return False
+    facts = group.facts
+    return facts.is_one_row(facts.closure(group.fixed.union(constants(condition))))
 
 
-def _one(kind: str, function: Expression, *, array: bool = False) -> Taints:
-    return frozenset((Taint(kind, function.text, function.path, array=array),))
+def _one(
+    kind: str, function: Expression, *, array: bool = False, tied: Ids | None = None
+) -> Taints:
+    return frozenset((Taint(kind, function.text, function.path, array=array, tied=tied),))

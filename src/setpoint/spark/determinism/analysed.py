@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path as FilePath
 from typing import Any
 
 from setpoint.spark.determinism import tree
@@ -21,6 +22,7 @@ _NAMES = {
     "ApproximatePercentile": "percentile_approx",
     "AttachDistributedSequence": "distributed_sequence_id",
     "Average": "avg",
+    "CallMethodViaReflection": "reflect",
     "CreateNamedStruct": "named_struct",
     "CurrentDatabase": "current_schema",
     "CurrentTimeZone": "current_timezone",
@@ -84,6 +86,12 @@ def _site(context: Any) -> str:
 def command_of(frame: Any, path: Path) -> bytes:
     """The pickled code of a Python function in the plan."""
     return bytes(_at(frame, path).func().command().unsafeArray())
+
+
+def broadcast_of(frame: Any, path: Path, ident: int) -> bytes:
+    """The file of a broadcast variable that a Python function in the plan came with."""
+    found = next(one for one in _at(frame, path).func().broadcastVars() if one.id() == ident)
+    return FilePath(found.value().path()).read_bytes()
 
 
 def _at(frame: Any, path: Path) -> Any:
@@ -186,6 +194,15 @@ def _expression(nodes: Iterator[dict[str, Any]], path: Path) -> Expression:
             return (
                 children[0] if len(children) == 1 else Expression(tree.GROUP, children, path=path)
             )
+        case "NamedLambdaVariable":
+            label = f"{fields['name']}#{fields['exprId']['id']}"
+            return Expression(tree.VARIABLE, (), label=label, path=path)
+        case "GetStructField" | "GetArrayStructFields":
+            field = fields.get("name") or (fields.get("field") or {}).get("name") or ""
+            return Expression(_sql_name(kind), children, label=str(field), path=path)
+        case "First" | "Last":
+            label = tree.IGNORES_NULLS if fields.get("ignoreNulls") else ""
+            return Expression(_sql_name(kind), children, label=label, path=path)
         case "Mode":
             label = "" if fields.get("reverseOpt") is None else "ordered"
             return Expression("mode", children, label=label, path=path)
@@ -238,7 +255,19 @@ def _sql_name(kind: str) -> str:
 
 
 def _type(value: Any) -> str:
-    return value if isinstance(value, str) else str(value.get("type", "")) if value else ""
+    """A type in the words of SQL."""
+    if not isinstance(value, dict):
+        return str(value or "")
+    match value.get("type"):
+        case "array":
+            return f"array<{_type(value['elementType'])}>"
+        case "map":
+            return f"map<{_type(value['keyType'])},{_type(value['valueType'])}>"
+        case "struct":
+            fields = [f"{field['name']}:{_type(field['type'])}" for field in value["fields"]]
+            return f"struct<{','.join(fields)}>"
+        case other:
+            return str(other or "")
 
 
 def _word(value: Any) -> str:

@@ -22,12 +22,15 @@ SESSION = frozenset(
         "version",
     ]
 )
+# Methods of Java, about which nothing is known.
+REFLECTION = frozenset(["reflect", "java_method", "try_reflect"])
 KIND_OF = {
     **dict.fromkeys(CLOCK, "clock"),
     **dict.fromkeys(RANDOM, "random"),
     **dict.fromkeys(GENERATED, "generated_id"),
     **dict.fromkeys(PLACEMENT, "placement"),
     **dict.fromkeys(SESSION, "session"),
+    **dict.fromkeys(REFLECTION, "udf"),
 }
 # Texts that a cast turns into the time of the run.
 MOMENTS = frozenset(("now", "today", "yesterday", "tomorrow"))
@@ -93,6 +96,70 @@ FLOAT_SUMS = frozenset(
     ]
 )
 
+# Aggregates for which only the values count, in whatever rows they are.
+OF_VALUES = FLOAT_SUMS | {
+    "count",
+    "count_if",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "every",
+    "some",
+    "any",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+}
+# Functions of floating point numbers that give something else, and the words of comparisons.
+NOT_FLOAT = frozenset(
+    [
+        "equal_to",
+        "equal_null_safe",
+        "less_than",
+        "less_than_or_equal",
+        "greater_than",
+        "greater_than_or_equal",
+        "and",
+        "or",
+        "not",
+        "in",
+        "in_set",
+        "is_null",
+        "is_not_null",
+        "isnotnull",
+        "is_na_n",
+        "isnan",
+        "between",
+        "floor",
+        "ceil",
+        "ceiling",
+        "integral_divide",
+        "count",
+        "count_if",
+        "length",
+        "char_length",
+        "size",
+        "cardinality",
+        "array_size",
+        "array_contains",
+        "array_position",
+        "arrays_overlap",
+        "exists",
+        "forall",
+        "array_exists",
+        "array_for_all",
+        "hash",
+        "xxhash64",
+        "datediff",
+        "date_diff",
+        "width_bucket",
+    ]
+)
+OPERATORS = frozenset(
+    ["=", "<=>", "<", ">", "<=", ">=", "AND", "OR", "NOT", "IN", "LIKE", "RLIKE", "div"]
+)
+
 # Window functions whose answer for a row depends on its place among rows that tie.
 BY_PLACE = frozenset(["row_number", "ntile", "lag", "lead"])
 BY_VALUE = frozenset(["rank", "dense_rank", "percent_rank", "cume_dist"])
@@ -109,8 +176,13 @@ ORDERLESS = frozenset(
         "array_min",
         "array_contains",
         "arrays_overlap",
+        "exists",
+        "forall",
+        "array_exists",
+        "array_for_all",
     ]
 )
+FOLDS = frozenset(["aggregate", "array_aggregate", "reduce"])
 KEEPS_ARRAY = frozenset(
     [
         "filter",

@@ -76,7 +76,7 @@ def _types(frame: Any, plan: Any, text: str) -> dict[str, str]:
     types: dict[str, str] = {}
     for schema in schemas:
         for field in schema.fields:
-            kind = field.dataType.typeName()
+            kind = field.dataType.simpleString()
             if kind in ("double", "float") or field.name not in types:
                 types[field.name] = kind
     return types

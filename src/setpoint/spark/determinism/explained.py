@@ -117,7 +117,7 @@ class _Reader:
             case "View" | "Sample" | "CollectMetrics":
                 pass
             case _:
-                uses = [item for item in items if item.name != _LIST]
+                uses = [item for item in items if item.name != tree.LIST]
                 if lists and any(part.name == tree.UDF for use in uses for part in use):
                     node = replace(node, output=self._attributes(lists[-1]))
                     lists = lists[:-1]
@@ -182,13 +182,10 @@ class _Reader:
         return "".join([*parts, text[start:]])
 
 
-_LIST = "(list)"
-
-
 def _lists(item: Expression) -> Iterator[Expression]:
     """A list in brackets, with or without words beside it."""
     for part in item.children if item.name == tree.GROUP else (item,):
-        if part.name == _LIST:
+        if part.name == tree.LIST:
             yield part
 
 
@@ -238,7 +235,7 @@ class _Items:
         elif token == "(":
             words.append(Expression(tree.GROUP, tuple(self._arguments(")"))))
         elif token == "[":
-            words.append(Expression(_LIST, tuple(self._arguments("]"))))
+            words.append(Expression(tree.LIST, tuple(self._arguments("]"))))
         elif _SUBQUERY.fullmatch(token):
             self._subquery(token, words)
         elif self._ends[self._place - 1] in self._calls and self._next() == "(":
@@ -293,7 +290,7 @@ def _call(token: str, arguments: list[Expression]) -> Expression:
         labels = [word.label if word.name == tree.LITERAL else "" for word in words]
         if "as" in labels:
             place = len(labels) - 1 - labels[::-1].index("as")
-            kind = labels[place + 1] if place + 1 < len(labels) else ""
+            kind = next((labels[place + 1] or word.name for word in words[place + 1 :]), "")
             return Expression("cast", (_grouped(words[:place]),), type=kind)
     if name == "outer" and len(arguments) == 1:
         return arguments[0]

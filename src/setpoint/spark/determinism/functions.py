@@ -2,7 +2,7 @@
 
 Names are looked up in the function's own scope, so an alias hides nothing and a column called
 `now` is no clock. Functions of the project that it calls are searched too; installed packages
-are taken at their word.
+are taken at their word. Nothing of what is looked at is called: no property, no proxy.
 """
 
 from __future__ import annotations
@@ -11,12 +11,22 @@ import ast
 import inspect
 import os
 import sysconfig
-import textwrap
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
+from setpoint.spark.determinism.catalogue import MOMENTS
 from setpoint.spark.determinism.facts import Taint
 
 # What is called, by its full name or the beginning of it, and what kind of finding that is.
@@ -74,19 +84,25 @@ _HOMES = {
     "_random": "random",
     "_socket": "socket",
     "pandas._libs.tslibs.timestamps": "pandas",
+    "pandas.core.tools.datetimes": "pandas",
     "numpy.random.mtrand": "numpy.random",
     "numpy.random._generator": "numpy.random",
 }
+# These read "now" and "today" as the clock.
+_MOMENT_READERS = frozenset(["pandas.Timestamp", "pandas.to_datetime", "numpy.datetime64"])
 
 
 def judged(function: Any, name: str) -> list[Taint]:
-    """The taints of a Python function; one of its own if its source cannot be read."""
-    plain = _plain(function)
-    if plain is None:
-        return [unreadable(name)]
+    """The taints of a Python function; one of its own if its source cannot be read.
+
+    Whatever goes wrong here is no fault of the run, and becomes a finding that can be allowed.
+    """
     try:
-        return list(dict.fromkeys(_search(plain, name, set())))
-    except (OSError, SyntaxError, TypeError):
+        plain = _plain(function)
+        if plain is None:
+            return _native(function, name)
+        return list(dict.fromkeys(_Reading(name).search(plain)))
+    except Exception:  # objects of the user, of any kind, edited files, odd encodings
         return [unreadable(name)]
 
 
@@ -95,71 +111,133 @@ def unreadable(name: str) -> Taint:
     return Taint("udf", f"{name}(): its source cannot be read")
 
 
+def _native(function: Any, name: str) -> list[Taint]:
+    """A function that is not written in Python: `len`, `str.upper`, a ufunc of numpy."""
+    kind = _kind(_path(function))
+    return [Taint(kind, f"the function {name}")] if kind else []
+
+
 def _plain(function: Any) -> FunctionType | None:
-    """The function behind a partial, a method, a class or an object that is called."""
-    while not isinstance(function, FunctionType):
-        if isinstance(function, type):
-            function = getattr(function, "eval", None)  # the class of a table function
-        elif hasattr(function, "func"):
-            function = function.func
-        elif hasattr(function, "__func__"):
-            function = function.__func__
-        else:
-            function = vars(type(function)).get("__call__")
-        if function is None or hasattr(function, "__objclass__"):
+    """The function behind a partial, a method, a class or an object that is called.
+
+    None if there is no Python behind it.
+    """
+    while not _is(function, FunctionType):
+        if _is(function, type):
+            # The class of a table function, or one whose objects are the values.
+            function = _static(function, "eval") or _static(function, "__init__")
+        elif _is(function, partial, MethodType, staticmethod, classmethod):
+            inner = "func" if _is(function, partial) else "__func__"
+            function = getattr(function, inner)
+        elif _is(_static(function, "__wrapped__"), FunctionType):
+            function = _static(function, "__wrapped__")
+        elif _is(function, BuiltinFunctionType):
             return None
-    inner = inspect.unwrap(function)
-    return inner if isinstance(inner, FunctionType) else None
+        else:
+            function = _static(type(function), "__call__")
+        if function is None or _is(function, WrapperDescriptorType, MethodDescriptorType):
+            return None
+    return _unwrapped(function)
 
 
-def _search(function: FunctionType, name: str, seen: set[int]) -> Iterator[Taint]:
-    if id(function.__code__) in seen:
-        return
-    seen.add(id(function.__code__))
-    body, file = _body(function), function.__code__.co_filename
-    scope = _scope(function)
-    imports = dict(_imports(body))
+def _is(value: Any, *kinds: type) -> bool:
+    """Whether a value is of a type; `isinstance` would ask a proxy for what it stands for."""
+    return issubclass(type(value), kinds)
+
+
+def _static(value: Any, name: str) -> Any:
+    """An attribute as it is stored: no property and no `__getattr__` of the user runs."""
+    found = inspect.getattr_static(value, name, None)
+    return found.__func__ if _is(found, staticmethod, classmethod) else found
+
+
+def _unwrapped(function: FunctionType) -> FunctionType:
+    """The function that decorators were put around."""
+    seen = {id(function)}
+    while _is(inner := _static(function, "__wrapped__"), FunctionType) and id(inner) not in seen:
+        seen.add(id(inner))
+        function = inner
+    return function
+
+
+class _Reading:
+    """The search of one function, with the functions of the project that it calls."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._seen: set[CodeType] = set()
+        self._files: dict[str, ast.Module] = {}
+
+    def search(self, function: FunctionType) -> Iterator[Taint]:
+        code = function.__code__
+        if code in self._seen:
+            return
+        self._seen.add(code)
+        body = _body(code, self._files)
+        scope = _scope(function)
+        imports = dict(_imports(body))
+        moments = {id(node) for node in _readers_of_moments(body)}
+        for node in ast.walk(body):
+            if not isinstance(node, (ast.Name, ast.Attribute)):
+                continue
+            if not isinstance(node.ctx, ast.Load):
+                continue
+            path, value = _resolved(node, scope, imports)
+            kind = _kind(path) or (_kind(_path(value)) if _is_named(value) else "")
+            if not kind and id(node) in moments and path in _MOMENT_READERS:
+                kind = "clock"
+            if kind:
+                said = f"{ast.unparse(node)} in the Python function {self._name}"
+                line = f"{os.path.basename(code.co_filename)}:{node.lineno}"
+                yield Taint(kind, said, place=line)
+                continue
+            inner = value.fget if _is(value, property) else value
+            if _is(inner, FunctionType) and _is_project(inner):
+                yield from self.search(_unwrapped(inner))
+
+
+def _readers_of_moments(body: ast.AST) -> Iterator[ast.expr]:
+    """What is called with a text such as "now" as its first argument."""
     for node in ast.walk(body):
-        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
-            continue
-        path, value = _resolved(node, scope, imports)
-        kind = _kind(path)
-        if kind:
-            said = f"{ast.unparse(node)} in the Python function {name}"
-            line = f"{os.path.basename(file)}:{node.lineno}"
-            yield Taint(kind, said, place=line)
-        elif isinstance(value, FunctionType) and _is_project(value):
-            yield from _search(inspect.unwrap(value), name, seen)
+        match node:
+            case ast.Call(func=called, args=[ast.Constant(value=str(text)), *_]):
+                if text.strip().lower() in MOMENTS:
+                    yield called
 
 
-def _body(function: FunctionType) -> ast.AST:
-    """The syntax of a function, with the line numbers of its file."""
-    lines, first = inspect.getsourcelines(function)
-    source = textwrap.dedent("".join(lines))
-    try:
-        parsed = ast.parse(source)
-    except SyntaxError:
-        # A lambda in the middle of a chain: its lines are no statement, the file is.
-        file = Path(function.__code__.co_filename).read_text(encoding="utf-8")
-        parsed, first = ast.parse(file), 1
-    ast.increment_lineno(parsed, first - 1)
-    code = function.__code__
-    if code.co_name != "<lambda>":
-        return next(
-            node
-            for node in ast.walk(parsed)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            and node.name == code.co_name
-        )
+def _body(code: CodeType, files: dict[str, ast.Module]) -> ast.AST:
+    """The syntax of a function, with the line numbers of its file.
+
+    The whole file is parsed: the lines of a lambda in the middle of a chain are no statement. A
+    file that no longer has the function where it was has been edited since it was loaded.
+    """
+    if code.co_filename not in files:
+        lines, _ = inspect.findsource(code)
+        files[code.co_filename] = ast.parse("".join(lines))
     arguments = list(code.co_varnames[: code.co_argcount])
     found = [
         node
-        for node in ast.walk(parsed)
-        if isinstance(node, ast.Lambda)
-        and node.lineno == code.co_firstlineno
-        and [argument.arg for argument in node.args.args] == arguments
+        for node in ast.walk(files[code.co_filename])
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        and code.co_name == getattr(node, "name", "<lambda>")
+        and code.co_firstlineno == _first_line(node)
+        and arguments == [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
     ]
-    return ast.Module(body=[ast.Expr(node) for node in found], type_ignores=[])
+    if not found:
+        raise OSError(f"{code.co_filename} no longer has {code.co_name}")
+    if len(found) == 1:
+        return found[0]
+    # Two lambdas on one line: either could be meant, so both are searched.
+    body: list[ast.stmt] = [
+        ast.Expr(node) if isinstance(node, ast.Lambda) else node for node in found
+    ]
+    return ast.Module(body=body, type_ignores=[])
+
+
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+    """The line that Python keeps for a function: that of its first decorator."""
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min(item.lineno for item in (node, *decorators))
 
 
 def _scope(function: FunctionType) -> dict[str, Any]:
@@ -204,27 +282,33 @@ def _resolved(
     value = scope[inner.id]
     path = _path(value)
     for part in parts:
-        following = getattr(value, part, None)
-        value = following
+        value = _static(value, part)
         path = f"{path}.{part}" if path else ""
     return path, value
 
 
+def _is_named(value: Any) -> bool:
+    """Whether a value has a name of its own, wherever it was imported from."""
+    return _is(value, ModuleType, FunctionType, BuiltinFunctionType)
+
+
 def _path(value: Any) -> str:
-    if isinstance(value, ModuleType):
+    """The full name of a value, or that of its type."""
+    if _is(value, ModuleType):
         return _home(value.__name__)
-    if isinstance(value, (type, FunctionType)) or hasattr(value, "__qualname__"):
-        owner = getattr(value, "__self__", None)
-        if isinstance(owner, type):
-            return f"{_home(owner.__module__)}.{owner.__qualname__}.{value.__name__}"
-        if owner is not None and not isinstance(owner, ModuleType):
-            kind = type(owner)
-            return f"{_home(kind.__module__)}.{kind.__qualname__}"
-        return f"{_home(str(getattr(value, '__module__', '')))}.{value.__qualname__}"
+    if _is(value, BuiltinFunctionType, MethodType) and not _is(value.__self__, ModuleType):
+        owner = value.__self__
+        kind = owner if _is(owner, type) else type(owner)
+        return f"{_home(kind.__module__)}.{kind.__qualname__}.{value.__name__}"
+    if _is(value, type, FunctionType, BuiltinFunctionType):
+        return f"{_home(str(value.__module__))}.{value.__qualname__}"
+    if _is(value, MethodDescriptorType, ClassMethodDescriptorType, WrapperDescriptorType):
+        kind = value.__objclass__
+        return f"{_home(kind.__module__)}.{kind.__qualname__}.{value.__name__}"
     kind = type(value)
     if kind.__module__ == "os" and kind.__name__ == "_Environ":
         return "os.environ"
-    return f"{_home(kind.__module__)}.{kind.__qualname__}"
+    return f"{_home(str(kind.__module__))}.{kind.__qualname__}"
 
 
 def _home(module: str) -> str:
@@ -254,8 +338,8 @@ def line_in(function: Any, name: str) -> str:
     if plain is None or not name.isidentifier():
         return ""
     try:
-        body = _body(plain)
-    except (OSError, SyntaxError, TypeError, StopIteration):
+        body = _body(plain.__code__, {})
+    except Exception:  # a line is a help, no more
         return ""
     lines = {
         node.lineno

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from setpoint.spark.determinism import tree
+from setpoint.spark.determinism import arrays, tree
 from setpoint.spark.determinism.aggregates import Group, Over, aggregate_taints, window_taints
+from setpoint.spark.determinism.arrays import settled, union
 from setpoint.spark.determinism.catalogue import (
     EXPLODES,
-    KEEPS_ARRAY,
     KIND_OF,
-    ORDERLESS,
+    OF_VALUES,
     TO_TIME,
 )
 from setpoint.spark.determinism.facts import (
@@ -31,12 +31,14 @@ from setpoint.spark.determinism.facts import (
 )
 from setpoint.spark.determinism.shapes import (
     LEFT_ONLY,
+    draws_a_start,
     ids_of,
+    is_literal,
     is_moment,
-    is_orderless,
     is_same,
     joined,
     leaf,
+    merged,
     output_of,
     references_of,
     renamed,
@@ -44,11 +46,16 @@ from setpoint.spark.determinism.shapes import (
     traced,
     unique_groups,
 )
+from setpoint.spark.determinism.ties import healed, loosened, untied, without_ties
 from setpoint.spark.determinism.tree import Expression, Node
 
 # How a Python function in a plan is judged: the taints of its code.
 Judge = Callable[[Expression], Sequence[Taint]]
 _LIMITS = frozenset(["GlobalLimit", "LocalLimit", "Offset", "Tail"])
+# After any other node there may be some of the rows that tie, and not the others.
+_KEEPS_ROWS = frozenset(
+    ["Project", "Window", "SubqueryAlias", "View", "Sort", "Repartition", "ResolvedHint"]
+) | {"RepartitionByExpression", "RebalancePartitions", "CollectMetrics", "EventTimeWatermark"}
 _SAME_FOR_ALL_ROWS = ("clock", "session")
 
 
@@ -61,9 +68,14 @@ class Search:
         self._outer: dict[int, Taints] = {}
         self._defined: dict[int, Node] = {}
         self._known: dict[int, tuple[Facts, list[Taint]]] = {}
+        self._sorts: dict[tuple[int, frozenset[tuple[int, Taints]]], Facts] = {}
 
     def visit(self, node: Node, needed: Ids | None = None) -> Facts:
         """The facts about a node of which these columns are needed; None for all."""
+        facts = self._visit(node, needed)
+        return facts if node.name in _KEEPS_ROWS else without_ties(facts)
+
+    def _visit(self, node: Node, needed: Ids | None) -> Facts:
         wanted = frozenset(a.id for a in output_of(node)) if needed is None else needed
         match node.name:
             case "Project":
@@ -121,13 +133,13 @@ class Search:
             return self._subquery(expression, facts)
         if name == tree.WINDOW:
             return self._over(expression, facts, facts.ids)
-        below = [self.taints(child, facts, group) for child in expression.children]
-        found = frozenset(item for part in below for item in part)
-        if name in ORDERLESS and below:
-            healed = frozenset(item for item in below[0] if not item.array)
-            return healed if is_orderless(expression) else _fixed(found)
-        if name not in KEEPS_ARRAY and name not in (tree.ALIAS, tree.GROUP):
-            found = _fixed(found)
+        children = expression.children
+        if name == "convert_timezone" and children[0].name == "current_timezone":
+            children = children[1:]  # Spark wrote it, and a run has its time zone fixed
+        below = [self.taints(child, facts, group) for child in children]
+        found = loosened(arrays.after(expression, below), expression, facts)
+        if group is not None and name in OF_VALUES:
+            found = healed(found, group.keys)
         return found | self._own(expression, facts, group)
 
     def _own(self, expression: Expression, facts: Facts, group: Group | None) -> Taints:
@@ -138,6 +150,8 @@ class Search:
             return frozenset(self._judge(expression))
         if expression.type == "nondeterministic":
             return frozenset((Taint("udf", expression.text, expression.path),))
+        if draws_a_start(expression):
+            return frozenset((Taint("random", f"{name}()", expression.path),))
         if name in TO_TIME and is_moment(expression):
             return frozenset((Taint("clock", expression.text, expression.path),))
         return aggregate_taints(expression, facts, group) if group else NONE
@@ -157,7 +171,7 @@ class Search:
         values = [self.taints(child, facts) for child in expression.children]
         if expression.label != "exists":
             values.append(found.taint(found.ids))
-        return _fixed(frozenset(item for part in values for item in part)) | chosen
+        return settled(union(values)) | chosen
 
     def _decides(self, expressions: Iterable[Expression], facts: Facts) -> None:
         """These expressions decide which rows there are."""
@@ -170,7 +184,7 @@ class Search:
         taints = {item.id: self.taints(item, below) for item in kept}
         aliases = {item.id: item for item in kept if item.name == tree.ALIAS}
         definitions = {**below.definitions, **aliases}
-        uniques = renamed(below.uniques, node.defines)
+        uniques = renamed(below, node.defines)
         return Facts(
             output_of(node), {**below.taints, **taints}, uniques, definitions, below.constants
         )
@@ -179,8 +193,8 @@ class Search:
         facts = self.visit(node.children[0], needed | references_of(node.uses))
         self._decides(node.uses, facts)
         same = frozenset(one for use in node.uses for one in constants(use))
-        fewer = tuple(unique - same for unique in facts.uniques)
-        return replace(facts, constants=facts.constants | same, uniques=(*facts.uniques, *fewer))
+        uniques = tuple(unique - same for unique in facts.uniques)
+        return replace(facts, constants=facts.constants | same, uniques=uniques)
 
     def _aggregate(self, node: Node, needed: Ids) -> Facts:
         kept = [item for item in node.defines if item.id in needed]
@@ -188,14 +202,22 @@ class Search:
         for key in node.uses:
             passed = any(is_same(item, key) for item in kept)
             self._divides(self.taints(key, below), passed=passed)
-        group = Group(below.closure(all_identified(node.uses)), below)
+        fixed = below.closure(all_identified(node.uses))
+        group = Group(fixed, references_of(node.uses), below)
         taints = {item.id: self.taints(item, below, group) for item in kept}
         unique = unique_groups(node)
+        # What is made of many rows, a count even of no column, follows from nothing.
+        keys = {
+            item.id: item
+            for item in kept
+            if item.name == tree.ALIAS
+            and (is_literal(item) or any(is_same(item, key) for key in node.uses))
+        }
         return Facts(
             output_of(node),
             {**below.taints, **taints},
             () if unique is None else (unique,),
-            {**below.definitions, **{i.id: i for i in kept if i.name == tree.ALIAS}},
+            {**below.definitions, **keys},
             below.constants,
         )
 
@@ -225,9 +247,12 @@ class Search:
             frame=frame.label,
             live=live,
         )
-        parts = [self.taints(item, facts) for item in (partition, order)]
-        parts += [self.taints(item, facts) for item in function.children]
-        found = _fixed(frozenset(item for part in parts for item in part))
+        by = [self.taints(item, facts) for item in (partition, order)]
+        values = union(self.taints(item, facts) for item in function.children)
+        values = loosened(values, function, facts)
+        if function.name in OF_VALUES and frame.label != "rows":
+            values = healed(values, partition.references | order.references)
+        found = settled(union([*by, untied(values)]))
         own = self._own(function, facts, None)
         return found | own | window_taints(function, over)
 
@@ -250,7 +275,7 @@ class Search:
         if node.word in LEFT_ONLY or node.word.startswith("existence"):
             extra = tuple(a for a in node.output if a.id not in left.ids)
             return replace(left, output=left.output + extra)
-        return replace(both, uniques=joined(node, left, right))
+        return replace(both, uniques=joined(node, left, right), merged=merged(node, left, right))
 
     def _lateral(self, node: Node, needed: Ids) -> Facts:
         left = self.visit(node.children[0], needed | references_of(node.uses))
@@ -330,9 +355,7 @@ class Search:
         if node.number == 0 and node.name != "Offset":
             return facts
         if sort is not None:
-            hidden = Search(self._judge)
-            hidden._outer, hidden._defined = self._outer, self._defined
-            base = hidden.visit(sort.children[0])
+            base = self._sorted(sort)
             before = len(self.rows)
             self._decides(order, base)
             fixed = base.closure(all_identified(order))
@@ -348,6 +371,19 @@ class Search:
             by = f"orderBy({', '.join(i.text for i in order)})" if order else "no order"
             self.rows.append(Taint("pick", f"{said} after {by}", node.path))
         return facts
+
+    def _sorted(self, sort: Node) -> Facts:
+        """All facts about the rows that a limit is taken of, the columns not needed among them.
+
+        They are found once for each sort: limits may be nested.
+        """
+        place = id(sort), frozenset(self._outer.items())
+        if place not in self._sorts:
+            beside = Search(self._judge)
+            beside._outer, beside._defined = self._outer, self._defined
+            beside._known, beside._sorts = self._known, self._sorts
+            self._sorts[place] = beside.visit(sort.children[0])
+        return self._sorts[place]
 
     def _generate(self, node: Node, needed: Ids) -> Facts:
         facts = self.visit(node.children[0], needed | references_of(node.uses))
@@ -398,9 +434,18 @@ class Search:
         for child in node.children[1:]:
             other = self.visit(child)
             facts = Facts(facts.output + other.output, {**facts.taints, **other.taints})
-        self._decides(node.uses, facts)
-        self.rows += sorted(facts.taint(facts.ids), key=_order)
-        return Facts(node.output or facts.output)
+        code = [item for use in node.uses for item in use if item.name == tree.UDF]
+        for item in code:
+            self.rows += sorted(self._judge(item), key=_order)
+        self._decides([use for use in node.uses if not any(one in use for one in code)], facts)
+        taints = facts.taint(facts.ids)
+        self.rows += sorted((item for item in taints if item.kind != "float_key"), key=_order)
+        # What is called as before is taken for the same; what is new may be made of anything.
+        inexact = frozenset(item for item in taints if item.kind == "float_key")
+        same = {item.name: facts.taints.get(item.id, NONE) & inexact for item in facts.output}
+        output = node.output or facts.output
+        own = {item.id: same.get(item.name, inexact) for item in output}
+        return Facts(output, own)
 
     def _numbered(self, node: Node) -> Facts:
         facts = self.visit(node.children[0])
@@ -416,11 +461,6 @@ class Search:
             facts = Facts(facts.output + part.output, {**facts.taints, **part.taints})
         extra = tuple(item for item in node.output if item.id not in facts.ids)
         return replace(facts, output=facts.output + extra) if extra else facts
-
-
-def _fixed(taints: Taints) -> Taints:
-    """Taints after a function for which the order of an array counts."""
-    return frozenset(replace(item, array=False) for item in taints)
 
 
 def _order(taint: Taint) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from setpoint.spark.determinism import tree
 from setpoint.spark.determinism.catalogue import MOMENTS
-from setpoint.spark.determinism.facts import Facts, Ids, Taint, equalities
+from setpoint.spark.determinism.facts import Facts, Ids, Taint, equalities, identified
 from setpoint.spark.determinism.tree import Attribute, Expression, Node
 
 # Between a sort and its limit these change no order.
@@ -89,21 +89,14 @@ def is_moment(expression: Expression) -> bool:
     return first.name == tree.LITERAL and first.label.strip().lower() in MOMENTS
 
 
-def is_orderless(expression: Expression) -> bool:
-    """Whether array_sort has Spark's own comparison; one of the user's may have ties."""
-    if expression.name != "array_sort" or len(expression.children) < 2:
-        return True
-    names = {item.name for item in expression.children[1]}
-    words = {item.label for item in expression.children[1] if item.name == tree.LITERAL}
-    return names <= _COMPARISON and words <= _COMPARISON_WORDS
-
-
-_COMPARISON = frozenset(
-    ("lambda_function", "lambdafunction", "if", "and", "is_null", "isnull", "less_than")
-) | {"greater_than", "named_lambda_variable", tree.LITERAL, tree.GROUP}
-_COMPARISON_WORDS = frozenset(
-    ("0", "1", "-1", "if", "else", "AND", "<", ">", "-", "lambda", "left", "right", "false", "true")
-) | {"lambda left", "lambda right"}
+def draws_a_start(expression: Expression) -> bool:
+    """Whether aes_encrypt draws a random start: unless one is given, in all modes but ECB."""
+    if expression.name != "aes_encrypt":
+        return False
+    mode, start = expression.children[2:3], expression.children[4:5]
+    given = [part for item in start for part in item if part.name not in ("cast", tree.GROUP)]
+    empty = all(part.name == tree.LITERAL and not part.label for part in given)
+    return empty and [item.label.upper() for item in mode] != ["ECB"]
 
 
 def unique_groups(node: Node) -> Ids | None:
@@ -127,15 +120,29 @@ def is_same(item: Expression, key: Expression) -> bool:
     return inner.references == key.references and inner.text == key.text
 
 
-def renamed(uniques: Iterable[Ids], items: Sequence[Expression]) -> tuple[Ids, ...]:
+def is_literal(item: Expression) -> bool:
+    """Whether a column is a literal under a name."""
+    return len(item.children) == 1 and item.children[0].name == tree.LITERAL
+
+
+def renamed(facts: Facts, items: Sequence[Expression]) -> tuple[Ids, ...]:
     """Unique columns under the names that a projection gives them."""
     names: dict[int, int] = {}
     for item in items:
         source = item.children[0] if item.name == tree.ALIAS and item.children else item
         if source.name == tree.ATTRIBUTE:
             names.setdefault(source.id, item.id)
+    for item in items:
+        source = item.children[0] if item.children else item
+        if source.name == "coalesce" and source.references in facts.merged:
+            names |= dict.fromkeys(source.references, item.id)
+        elif source.name == "cast":
+            for one in identified(source):
+                names.setdefault(one, item.id)
     return tuple(
-        frozenset(names[one] for one in unique) for unique in uniques if unique <= names.keys()
+        frozenset(names[one] for one in unique)
+        for unique in facts.uniques
+        if unique <= names.keys()
     )
 
 
@@ -150,6 +157,14 @@ def joined(node: Node, left: Facts, right: Facts) -> tuple[Ids, ...]:
     if node.word in ("inner", "rightouter") and left.is_one_row(left.closure(matched)):
         uniques += right.uniques
     return tuple(uniques)
+
+
+def merged(node: Node, left: Facts, right: Facts) -> frozenset[Ids]:
+    """The pairs of keys in a full outer join of rows that are unique by them."""
+    pairs = frozenset(frozenset(pair) for use in node.uses for pair in equalities(use))
+    matched = frozenset(one for pair in pairs for one in pair)
+    whole = left.is_one_row(matched) and right.is_one_row(matched)
+    return pairs if node.word == "fullouter" and whole else frozenset()
 
 
 def sort_below(node: Node) -> Node | None:

@@ -17,6 +17,9 @@ UDF = "(python function)"
 WINDOW = "(window)"
 ORDER = "(order)"
 GROUP = "(group)"
+LIST = "(list)"
+IGNORES_NULLS = "ignore nulls"
+VARIABLE = "named_lambda_variable"
 
 # The alias of what a source has read. How it was read is setpoint's own affair.
 INPUT = "__setpoint_input"
