@@ -672,7 +672,7 @@ def test_what_is_missing_or_forbidden_is_told_before_anything_is_staged(
             postgres_lab.plan(copy_of(postgres_lab, table, **how), DAY)
     url = orders.url.replace("postgres:@", "reader:hu%25sh%2F1@")
     strangers = {
-        url: "permission denied for table orders.*GRANT SELECT ON orders TO",
+        url: 'permission denied for table orders.*GRANT SELECT ON "public"."orders" TO',
         url.replace("host=/", "host=/nowhere"): "could not be opened",
     }
     for given, told in strangers.items():

@@ -248,7 +248,10 @@ class PostgresSource:
 
     def _of_source(self, error: SetpointError) -> SetpointError:
         what, why = error.what, error.why
-        advice = error.next.replace(_ALL_RIGHTS, "GRANT SELECT ON")
+        # The server names the table without its schema.
+        own = f"{_ALL_RIGHTS} {self._table.table} TO"
+        advice = error.next.replace(own, f"GRANT SELECT ON {self._table.sql} TO")
+        advice = advice.replace(_ALL_RIGHTS, "GRANT SELECT ON")
         if "lock timeout" in what:
             what = (
                 f"The source {self._name} ({self.label}) is locked; PostgreSQL gave up waiting "
