@@ -1252,7 +1252,8 @@ def sessions_numbered(t):
 @case()
 def sessions_counted(t):
     made, _ = sessions(t)
-    return made.groupBy("customer").agg(t.F.sum("starts").alias("sessions"))
+    sums = t.F.sum("starts").alias("sessions"), t.F.sum("cents").alias("cents")
+    return made.groupBy("customer").agg(*sums)
 
 
 @case("ties:starts", "ties:before")

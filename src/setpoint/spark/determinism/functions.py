@@ -334,10 +334,10 @@ def _is_project(function: FunctionType) -> bool:
 
 def line_in(function: Any, name: str) -> str:
     """The line on which a function calls something of this name, if it is the only one."""
-    plain = _plain(function)
-    if plain is None or not name.isidentifier():
-        return ""
     try:
+        plain = _plain(function)
+        if plain is None or not name.isidentifier():
+            return ""
         body = _body(plain.__code__, {})
     except Exception:  # a line is a help, no more
         return ""
