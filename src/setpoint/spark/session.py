@@ -229,7 +229,8 @@ def uninterrupted() -> Iterator[None]:
     """
     # What the bridge to the JVM logs about an interrupt is of no use to anybody.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
-    if threading.current_thread() is not threading.main_thread():
+    ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+    if ignored or threading.current_thread() is not threading.main_thread():
         yield
         return
     pressed: list[int] = []
@@ -237,7 +238,7 @@ def uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before or signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
         if pressed:
             raise KeyboardInterrupt
 
