@@ -70,7 +70,7 @@ def expected(history: list[tuple[int, list[Row]]], order: dict[Row, int]) -> lis
     return sorted((row for _, row in best.values() if row[2] != "gone"), key=repr)
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories())
 def test_any_order_with_repeats_gives_the_greatest_rows(
     spark: SparkSession, order: dict[Row, int], place: Path, history: list[tuple[int, list[Row]]]
