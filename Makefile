@@ -9,9 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock"
 
-# Each has a Spark session of its own, about 2 GB. One more than two cores: tests also wait, for
-# processes that start and die.
-WORKERS ?= 3
+# Each has a Spark session of its own: about 2 GB and one core. A third one on two cores gains
+# nothing (measured: 16 min 4 s with two, longer with three).
+WORKERS ?= 2
 
 # Spark's workers must run the interpreter of the driver.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
