@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from setpoint.model.keys import row_hash_of as row_hash_of
     from setpoint.model.keys import surrogate_key_of as surrogate_key_of
     from setpoint.model.moment import logical_time as logical_time
+    from setpoint.model.origin import files as files
+    from setpoint.model.origin import jdbc as jdbc
+    from setpoint.model.origin import land as land
+    from setpoint.model.origin import rows as rows
     from setpoint.model.pipeline import Pipeline as Pipeline
     from setpoint.model.pipeline import pipeline as pipeline
     from setpoint.model.receipt import Receipt as Receipt
-    from setpoint.model.source import files as files
-    from setpoint.model.source import jdbc as jdbc
-    from setpoint.model.source import land as land
-    from setpoint.model.source import rows as rows
     from setpoint.model.source import source as source
     from setpoint.model.table import Delta as Delta
     from setpoint.model.table import Iceberg as Iceberg
@@ -98,10 +98,10 @@ _HOMES = {
     "Pipeline": "setpoint.model.pipeline",
     "pipeline": "setpoint.model.pipeline",
     "Receipt": "setpoint.model.receipt",
-    "files": "setpoint.model.source",
-    "jdbc": "setpoint.model.source",
-    "land": "setpoint.model.source",
-    "rows": "setpoint.model.source",
+    "files": "setpoint.model.origin",
+    "jdbc": "setpoint.model.origin",
+    "land": "setpoint.model.origin",
+    "rows": "setpoint.model.origin",
     "source": "setpoint.model.source",
     "Delta": "setpoint.model.table",
     "Iceberg": "setpoint.model.table",

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
 from setpoint.model.http import Http
+from setpoint.model.origin import Jdbc
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.source import Jdbc
 from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
 from setpoint.project.wiring import Project
 from setpoint.spark.metastore import local_database, named_by

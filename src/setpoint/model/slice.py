@@ -76,7 +76,7 @@ class SliceRule:
         """The one value that all rows of the window share, as Delta spells it, or None."""
         if self.kind == "date" and str(window.grain) == "day":
             return window.day.isoformat()
-        if self.kind in ("string", "integer", "long"):
+        if self.by_name:
             return str(self._name(window))
         return None
 
@@ -111,7 +111,7 @@ class SliceRule:
 
     def index(self, windows: Iterable[Window]) -> Callable[[Any], Window | None]:
         """A function from a value of the column to the window among these that owns it."""
-        if self.kind in ("string", "integer", "long"):
+        if self.by_name:
             named = {self._name(window): window for window in windows}
             return lambda value: named.get(value)
         ordered = sorted(((*self.bounds(window), window) for window in windows), key=lambda x: x[0])
@@ -129,7 +129,7 @@ class SliceRule:
 
     def overlaps(self, window: Window, least: Any, most: Any) -> bool:
         """Whether values between least and most (None: not known) can lie in the slice."""
-        if self.kind in ("string", "integer", "long"):
+        if self.by_name:
             name = self._name(window)
             return not ((least is not None and name < least) or (most is not None and name > most))
         start, end = self.bounds(window)
@@ -138,7 +138,7 @@ class SliceRule:
     def predicate(self, window: Window) -> str:
         """The slice as a SQL condition."""
         column = f"`{self.column.replace('`', '``')}`"
-        if self.kind in ("string", "integer", "long"):
+        if self.by_name:
             name = self._name(window)
             literal = f"'{name}'" if isinstance(name, str) else str(name)
             return f"{column} = {literal}"
@@ -146,11 +146,6 @@ class SliceRule:
         if self.kind == "date" and str(window.grain) == "day":
             return f"{column} = {start}"
         return f"{column} >= {start} AND {column} < {end}"
-
-    @property
-    def names_windows(self) -> bool:
-        """Whether the column holds the ids of windows, and not points in time."""
-        return self.kind in ("string", "integer", "long")
 
     def shape(self, window: Window) -> str:
         """A regular expression for the ids of all windows of a grain, from the id of one."""

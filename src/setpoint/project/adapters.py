@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from setpoint import edge
 from setpoint.errors import NOTHING_STARTED, DefinitionError, UsageError
 from setpoint.model.http import Http
+from setpoint.model.origin import Files, Jdbc, Landed, Rows
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import SourcePort, TargetPort
-from setpoint.model.source import Files, Jdbc, Landed, Rows, Source
+from setpoint.model.source import Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
 

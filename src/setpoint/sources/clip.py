@@ -34,7 +34,7 @@ def clip_counts(
 
     column = quoted(rule.column)
     odd = "false"
-    if rule.names_windows:
+    if rule.by_name:
         odd = f"NOT (CAST({column} AS STRING) RLIKE '{rule.shape(window)}')"
     found = frame.selectExpr(
         "count(*) AS every",

@@ -20,9 +20,10 @@ from setpoint.errors import SetpointError, some_of
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
+from setpoint.model.origin import Files, refuse_shared_address
 from setpoint.model.run import Pinned
 from setpoint.model.slice import NULL_PARTITION, SliceRule
-from setpoint.model.source import Files, Source, refuse_shared_address
+from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
 from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching

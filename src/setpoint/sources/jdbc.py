@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from setpoint.errors import SetpointError
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
+from setpoint.model.origin import Jdbc
 from setpoint.model.run import UNKNOWN, Pinned
 from setpoint.model.slice import SliceRule
-from setpoint.model.source import Jdbc, Source
+from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.database.dialect import Dialect, scrubbed, shown
 from setpoint.sources.database.division import stretches

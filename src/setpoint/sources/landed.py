@@ -19,9 +19,10 @@ from setpoint.model.grain import Grain
 from setpoint.model.http import Http
 from setpoint.model.landing import Landing, asked_of
 from setpoint.model.mark import Mark
+from setpoint.model.origin import Landed, refuse_shared_address
 from setpoint.model.ports import Leftover
 from setpoint.model.run import Pinned
-from setpoint.model.source import Landed, Source, refuse_shared_address
+from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.clip import Clipped, clip_counts
 from setpoint.sources.failures import clip_rule, gone, unreadable

@@ -20,8 +20,9 @@ from setpoint.errors import (
 )
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
+from setpoint.model.origin import Rows
 from setpoint.model.run import UNKNOWN, Pinned
-from setpoint.model.source import Rows, Source
+from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.clip import clip_counts
 from setpoint.sources.failures import clip_rule, gone, unreadable
@@ -64,7 +65,7 @@ class RowsSource:
         rule = clip_rule(
             self._name, self.label, self._source.time, kinds, self._every, self._timezone
         )
-        if rule.names_windows:
+        if rule.by_name:
             advice = "Return dates or datetimes, with date or timestamp in the schema."
             clip_counts(frame, rule, window, self._name, self.label, advice)
         return frame.where(rule.predicate(window))

@@ -21,7 +21,7 @@ def clipped(frame: DataFrame, rule: SliceRule, window: Window, label: str) -> Da
     A text or a number tells a window by being its id. Where other values stand in the column,
     no window would ever hold their rows: that is an error, not an empty window.
     """
-    if not rule.names_windows:
+    if not rule.by_name:
         return frame.where(rule.predicate(window))
     value = F.col(quoted(rule.column))
     text = value.cast("string")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from setpoint.model.source import Files
+from setpoint.model.origin import Files
 from setpoint.spark.contents import quoted
 from setpoint.spark.workers import OWN_END, OWN_START
 

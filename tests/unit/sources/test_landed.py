@@ -16,9 +16,9 @@ from setpoint.errors import DefinitionError, PermanentError
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import refuse_lost
 from setpoint.flow.steps import EVERY, How, Plan
+from setpoint.model.origin import refuse_shared_address
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
-from setpoint.model.source import tells_windows_apart
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Surroundings
 from setpoint.sources.landed import LandedSource
@@ -251,8 +251,9 @@ def test_a_request_of_its_own_is_taken(
 def test_time_clips_what_windows_share() -> None:
     """A day's listing may serve its hours if the rows are clipped."""
     hour = Window.parse("2026-04-25T10")
-    assert not tells_windows_apart(http("https://x/{date}").asked_for, hour)
-    assert tells_windows_apart(lambda window: 1, Window.parse("incremental", "incremental"))
+    with pytest.raises(DefinitionError, match="same address"):
+        refuse_shared_address("x", http("https://x/{date}").asked_for, [hour])
+    refuse_shared_address("x", lambda window: 1, [Window.parse("incremental", "incremental")])
 
 
 def test_the_connection_is_part_of_the_question_and_options_are_not() -> None:

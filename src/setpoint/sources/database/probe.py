@@ -15,7 +15,6 @@ from setpoint.errors import (
 )
 from setpoint.model.fingerprint import digest
 from setpoint.model.slice import SliceRule
-from setpoint.model.source import probe_fingerprint
 from setpoint.model.window import Window
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def fingerprint_of(
             "FROM ...",
         )
     # Another query tells of other things, even if it gives the same answer.
-    answer = probe_fingerprint(*sorted(map(tuple, rows), key=repr))
+    answer = digest(*map(repr, sorted(map(tuple, rows), key=repr)))
     return digest(probe, answer, *(f"{column} {kind}" for column, kind in columns))
 
 
