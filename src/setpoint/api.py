@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.flow.plan import Bound
-from setpoint.flow.run import (
-    plan_of_frame,
-    plan_windows,
-    record_unchanged,
-    run_window,
-    with_retries,
-)
+from setpoint.flow.plan import Bound, plan_of_frame
+from setpoint.flow.run import plan_windows, record_unchanged, run_window, with_retries
 from setpoint.flow.steps import EVERY, How, Plan
 from setpoint.flow.world import Outcome
 from setpoint.model.pipeline import Pipeline, pipeline

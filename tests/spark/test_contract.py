@@ -376,7 +376,8 @@ class _Crash(Exception):
 
 def _crash(cell: Cell, job: Pipeline, point: str, window: str = "2026-04-25") -> None:
     """Run until a point and stop there, as a killed process would; no retry follows."""
-    from setpoint.flow.run import Attempt, plan_windows
+    from setpoint.flow.attempt import Attempt
+    from setpoint.flow.run import plan_windows
 
     bound, world = cell.lab.bind(job), cell.lab.world(f"{point}:raise")
     windows = cell.lab.windows(job, window)

@@ -10,7 +10,9 @@ from typing import Any
 from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.flow import steps
 from setpoint.flow.late import changed_inputs, following, late_inputs
+from setpoint.flow.recording import recall_from
 from setpoint.flow.steps import EVERY, USUAL, How, Plan, Step
+from setpoint.flow.world import World
 from setpoint.model.audit import rides_along
 from setpoint.model.mark import Mark
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -124,6 +126,19 @@ def _pinned(
                 )
             pinned[name][window] = source.pin_published(window, receipt.inputs[name])
     return {**pinned}
+
+
+def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
+    """The plan for a frame that was handed over: its run is known once its rows are staged."""
+    pipeline = bound.pipeline
+    recall = recall_from(world, bound.target.uri, pipeline.name)
+    state = bound.target.inspect([window], recall)[window]
+    run = Run(pipeline, window, {}, {}, "", pipeline.definition(), by_contents=True)
+    if is_superseded(run, state):
+        newer = (steps.Superseded(state.newest),)
+        return Plan(run, state, f"superseded by {state.newest}", newer)
+    todo = steps_of(bound, run, state, bound.target.mechanism())
+    return Plan(run, state, "a frame was handed over", todo)
 
 
 def is_superseded(run: Run, state: SliceState) -> bool:

@@ -1,54 +1,26 @@
-"""The life of a run: read, check, stage, audit, publish, record.
-
-An attempt follows the steps of a plan, top to bottom. Between the steps lie the crash points;
-whatever happens at one of them, the target holds the old slice or the new one, and the next
-attempt finds out which by reading the target.
-"""
+"""Runs: planned with what the target says, refused, retried, fulfilled by attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from setpoint.errors import (
     PermanentError,
-    RefusedError,
     SetpointError,
-    TransientError,
-    UnknownCommitError,
 )
-from setpoint.flow import steps
-from setpoint.flow.audit import audit
-from setpoint.flow.evaluate import evaluate
-from setpoint.flow.faults import Faults
+from setpoint.flow.attempt import Attempt
 from setpoint.flow.late import refuse_late
-from setpoint.flow.plan import (
-    Bound,
-    is_superseded,
-    mark_of,
-    plan,
-    steps_of,
-    why,
-)
-from setpoint.flow.publish import Verdict, publish, refuse_if_failed
-from setpoint.flow.quarantine import put_aside
-from setpoint.flow.recording import Recording, attempt_record, recall_from
+from setpoint.flow.plan import Bound, plan, plan_of_frame
+from setpoint.flow.recording import attempt_record, recall_from
 from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
-from setpoint.ledger.records import AttemptState
-from setpoint.model.audit import AuditResult
-from setpoint.model.determinism import judged, refuse
-from setpoint.model.mark import Mark
-from setpoint.model.ports import HoldingPort, LandingPort, Staged
-from setpoint.model.run import Run
+from setpoint.model.ports import LandingPort
 from setpoint.model.window import Window
 
 T = TypeVar("T")
-
-_THEN = {"land": "landed", "stage": "staged", "audit": "audited"}
 
 
 def with_retries(world: World, label: str, attempt: Callable[[int], T]) -> T:
@@ -91,19 +63,6 @@ def plan_latest(
         again, refreshed = [item.run.window for item in plans], How(refresh=how.refresh)
         plans = plan_windows(bound, again, world, parameters=parameters, how=refreshed)
     return plans + plan_windows(bound, [latest], world, parameters=parameters, how=how)
-
-
-def plan_of_frame(bound: Bound, window: Window, world: World) -> Plan:
-    """The plan for a frame that was handed over: its run is known once its rows are staged."""
-    pipeline = bound.pipeline
-    recall = recall_from(world, bound.target.uri, pipeline.name)
-    state = bound.target.inspect([window], recall)[window]
-    run = Run(pipeline, window, {}, {}, "", pipeline.definition(), by_contents=True)
-    if is_superseded(run, state):
-        newer = (steps.Superseded(state.newest),)
-        return Plan(run, state, f"superseded by {state.newest}", newer)
-    todo = steps_of(bound, run, state, bound.target.mechanism())
-    return Plan(run, state, "a frame was handed over", todo)
 
 
 def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[Outcome]:
@@ -180,285 +139,6 @@ def refuse_lost(bound: Bound, plan: Plan) -> None:
                 next="Bring it back, or correct [landing] path. To ask the origin anew: setpoint "
                 f"run {run.pipeline.name} --window {run.window.id} --refresh",
             )
-
-
-class Attempt:
-    """One try at a plan, and what it has so far: inputs, a stage, verdicts, a publish."""
-
-    def __init__(self, bound: Bound, current: Plan, world: World, try_number: int) -> None:
-        self._bound, self._plan, self._world, self._try = bound, current, world, try_number
-        self._run = current.run
-        self._id = world.new_attempt_id()
-        self._recording = Recording(world, self._id)
-        self._inputs: dict[str, Any] = {}
-        self._frame: Any = None
-        self._mark: Mark | None = None
-        self._staged: Staged | None = None
-        self._results: tuple[AuditResult, ...] = ()
-        self._notes: tuple[str, ...] = ()
-        self._aside: tuple[str, ...] = ()
-        self._sent = False
-        self._verdict: Verdict | None = None
-
-    def execute(self) -> Outcome:
-        """Follow the steps and keep the ledger informed, however it ends."""
-        target, recording = self._bound.target, self._recording
-        stage = target.location(self._run, self._id)
-        recording.begin(self._plan, target.uri, stage, self._try)
-        try:
-            self._follow()
-        except RefusedError as error:
-            recording.finish("refused", error=error)
-            raise
-        except UnknownCommitError as error:
-            return self._settle(error)
-        except BaseException as error:
-            if self._sent and (self._verdict or not isinstance(error, TransientError)):
-                # The commit may have landed; only the target can say. recover asks it.
-                recording.finish("unknown", error=error)
-                raise
-            recording.finish("failed", error=error)
-            if isinstance(error, Exception):
-                with suppress(SetpointError):
-                    target.drop_stage(stage)
-            raise
-        finally:
-            self._release()
-        self._reach("recorded")
-        return self._outcome()
-
-    def _follow(self) -> None:
-        self._reach("resolved")
-        session = self._world.engine.session(self._bound.connectors())
-        with self._world.engine.pinned(session):
-            for step in self._plan.steps:
-                if isinstance(step, steps.Read) and self._landed_the_same():
-                    return
-                self._world.tell(f"{self._run.label}  {step.name}  {step.describe()}")
-                with self._recording.step(step.name, {"what": step.describe()}):
-                    match step:
-                        case steps.Land():
-                            self._land(session, step.source)
-                        case steps.Read():
-                            self._read(session, step.source)
-                        case steps.Check():
-                            self._check()
-                        case steps.Stage():
-                            self._stage()
-                        case steps.Audit():
-                            self._audit(session)
-                        case steps.Publish():
-                            self._publish(session)
-                        case steps.Record():
-                            self._record()
-                        case steps.Unchanged() | steps.Superseded():
-                            raise AssertionError("an unchanged window has nothing to execute")
-                if step.name in _THEN:
-                    self._reach(_THEN[step.name])
-
-    def _land(self, session: Any, name: str) -> None:
-        source = self._bound.sources[name]
-        assert isinstance(source, LandingPort)
-        pinned = source.land(session, self._run.window, self._id)
-        self._run = replace(self._run, inputs={**self._run.inputs, name: pinned})
-
-    def _landed_the_same(self) -> bool:
-        """Whether inputs were landed anew and are what the window was published from."""
-        how, state = self._plan.how, self._plan.state
-        if not how.refresh or how.force or how.again is not None:
-            return False
-        if why(self._run, state) is not None:
-            refuse_late(self._run, state)
-            return False
-        self._verdict = Verdict(state.receipt, None)
-        self._recording.finish("unchanged", receipt=state.receipt)
-        return True
-
-    def _read(self, session: Any, name: str) -> None:
-        pinned = self._run.inputs[name]
-        source = self._bound.sources[name]
-        if name != self._run.pipeline.cursor_source:
-            self._inputs[name] = source.read(session, self._run.window, pinned)
-        else:
-            after = mark_of(self._run.pipeline, self._plan.state)
-            self._inputs[name], self._mark = source.read_increment(
-                session, pinned, after, self._plan.how.again
-            )
-        if isinstance(source, LandingPort):
-            self._notes += source.notes(self._run.window)
-        if isinstance(source, HoldingPort):
-            seen = source.seen(self._run.window, pinned)
-            self._run = replace(self._run, inputs={**self._run.inputs, name: seen})
-            if seen != pinned and not self._plan.how.force:
-                refuse_late(self._run, self._plan.state)
-
-    def _release(self) -> None:
-        """Nothing is read from the sources any more, or not by this attempt."""
-        for source in self._bound.sources.values():
-            if isinstance(source, HoldingPort):
-                source.release(self._run.window)
-
-    def _evaluated(self) -> Any:
-        if self._frame is None:
-            self._reach("read")
-            engine = self._world.engine
-            inputs = {name: engine.as_input(frame) for name, frame in self._inputs.items()}
-            self._frame = evaluate(self._run, inputs)
-        return self._frame
-
-    def _check(self) -> None:
-        frame, pipeline = self._evaluated(), self._run.pipeline
-        keys = pipeline.needed_columns()
-        found = self._world.engine.findings(frame, keys, pipeline.function)
-        verdict = judged(found, pipeline.allow)
-        refuse(self._run.label, verdict.refused)
-        self._notes += verdict.notes
-
-    def _stage(self) -> None:
-        frame = self._evaluated()
-        target, audits = self._bound.target, self._run.pipeline.audits
-        place = target.location(self._run, self._id)
-        with self._world.faults.during("staging", self._try, lambda: target.has_stage(place)):
-            self._staged = target.stage(frame, self._run, self._id, audits)
-        for name, source in self._bound.sources.items():
-            source.confirm(self._run.window, self._run.inputs[name])
-        if self._run.by_contents:
-            self._run = self._run.of_contents(self._staged.contents, self._id)
-
-    def _audit(self, session: Any) -> None:
-        self._results = audit(self._bound, session, self._run, self._have(self._staged))
-        self._recording.audits(self._results)
-
-    def _publish(self, session: Any) -> None:
-        refuse_if_failed(self._run, self._results)
-        self._put_aside()
-        self._release()
-        self._sent = True
-        try:
-            self._verdict = publish(
-                self._bound.target,
-                session,
-                self._run,
-                self._have(self._staged),
-                self._results,
-                self._plan.state,
-                self._world.now().isoformat(timespec="seconds"),
-                mark=self._mark,
-                again=self._plan.how.again is not None,
-                force=self._plan.how.force,
-            )
-        except SetpointError as error:
-            # What was put aside is published already, whatever becomes of the rest.
-            error.state = " ".join([error.state, *(f"{note}." for note in self._aside)])
-            raise
-        self._reach("committed")
-
-    def _put_aside(self) -> None:
-        """Publish rows with a null in the key to the table beside the target.
-
-        Before the batch is published: if the process dies in between, the retry puts the same
-        rows there again, and none is lost.
-        """
-        aside, staged = self._bound.quarantine, self._have(self._staged)
-        if aside is None:
-            return
-        bound = put_aside(aside, self._frame, self._run)
-        quiet = replace(self._world, faults=Faults())
-        plan = plan_of_frame(bound, self._run.window, quiet).without_check()
-        if not staged.quarantined and not plan.state.published:
-            return
-        outcome = Attempt(bound, plan, quiet, self._try).execute()
-        rows = outcome.receipt.rows if outcome.receipt else 0
-        if rows != staged.quarantined:
-            raise PermanentError(
-                "SP-S05",
-                f"{self._run.label} had {staged.quarantined:,} rows with a null in the key when "
-                f"it was staged, and {rows:,} when they were put aside.",
-                why="The pipeline gives other rows each time it is evaluated.",
-                state=f"The target is unchanged; {bound.target.uri} holds the {rows:,} rows of the "
-                "second evaluation.",
-                next="Make the pipeline deterministic, then run again.",
-            )
-        if rows:
-            self._aside = (f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",)
-
-    def _record(self) -> None:
-        self._reach("published")
-        target, staged = self._bound.target, self._have(self._staged)
-        verdict = self._have(self._verdict)
-        try:
-            if verdict.published is None or verdict.only_receipt:
-                target.drop_stage(staged.location)
-            else:
-                target.tidy_stage(staged)
-        except SetpointError as error:
-            self._world.warn(
-                f"{self._run.label} is right, but tidying up after it failed: {error.what} The "
-                "next publish does what it needs of it; staged files are listed by: "
-                "setpoint recover"
-            )
-        if verdict.published is not None:
-            self._recording.receipt(target.uri, verdict.published)
-        state: AttemptState = "unchanged" if verdict.published is None else "published"
-        self._recording.finish(state, receipt=verdict.receipt)
-
-    def _settle(self, error: UnknownCommitError) -> Outcome:
-        """The commit's answer was lost: ask the target whether it landed."""
-        target = self._bound.target
-        try:
-            landed = target.landed(self._run.window.id, self._id)
-        except SetpointError as unreadable:
-            self._recording.finish("unknown", error=error)
-            raise error from unreadable
-        if landed is None:
-            # The stage stays: a commit that is still under way may yet name its files.
-            self._recording.finish("unknown", error=error)
-            raise error
-        self._recording.receipt(target.uri, landed)
-        self._recording.finish("published", receipt=landed.receipt)
-        self._verdict = Verdict(landed.receipt, landed)
-        note = "the commit's answer was lost, the target has the receipt"
-        return replace(self._outcome(), reason=f"{self._plan.reason}; {note}")
-
-    def _outcome(self) -> Outcome:
-        verdict = self._have(self._verdict)
-        reason = self._plan.reason
-        if verdict.superseded_by:
-            reason = f"superseded by {verdict.superseded_by}"
-        elif verdict.published is None and self._staged is None:
-            reason = "what was landed anew is what the window was published from"
-        elif verdict.published is None:
-            by_contents = self._run.by_contents or self._run.unsure
-            reason = (
-                "the window already holds these rows"
-                if by_contents
-                else "published by another attempt meanwhile"
-            )
-        return Outcome(
-            pipeline=self._run.pipeline.name,
-            window=self._run.window.id,
-            state="unchanged" if verdict.published is None else "published",
-            reason=reason,
-            attempt=self._id,
-            receipt=verdict.receipt,
-            only_receipt=verdict.only_receipt,
-            audits=self._results,
-            notes=(
-                *(self._staged.notes if self._staged else ()),
-                *self._notes,
-                *self._aside,
-                *(verdict.published.notes if verdict.published else ()),
-            ),
-        )
-
-    def _reach(self, point: str) -> None:
-        self._world.faults.reach(point, self._try)
-
-    @staticmethod
-    def _have(value: T | None) -> T:
-        if value is None:
-            raise AssertionError("the steps of the plan are out of order")
-        return value
 
 
 def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
