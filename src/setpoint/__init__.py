@@ -103,6 +103,7 @@ _HOMES = {
     "land": "setpoint.model.origin",
     "rows": "setpoint.model.origin",
     "source": "setpoint.model.source",
+    "Span": "setpoint.model.span",
     "Delta": "setpoint.model.table",
     "Iceberg": "setpoint.model.table",
     "Parquet": "setpoint.model.table",

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "SP-D08": "the pipeline was called without one of its inputs",
     "SP-D09": "the write pattern's definition is not valid",
     "SP-D10": "the target cannot keep the promise with this write pattern",
+    "SP-D11": "a pipeline with spans=True asks for the one date of its window",
     # windows
     "SP-W01": "the text is not a window id",
     "SP-W02": "the window does not belong to this grain",

@@ -188,10 +188,10 @@ def test_steps_come_back_in_order_and_a_repeated_one_is_replaced(ledger: Ledger)
     """A step has one row per position however often it is recorded."""
     stage = StepRecord(2, "stage", T0, 1.25, '{"files": 3}')
     read = StepRecord(1, "read", T0, 0.5)
-    ledger.step("a1", replace(stage, seconds=9.0))
-    ledger.step("a1", read)
-    ledger.step("a1", stage)
-    ledger.step("a2", read)
+    ledger.step(["a1"], replace(stage, seconds=9.0))
+    ledger.step(["a1"], read)
+    ledger.step(["a1"], stage)
+    ledger.step(["a2"], read)
     assert ledger.steps("a1") == [read, stage]
     assert ledger.steps("nobody") == []
 
@@ -290,7 +290,7 @@ def test_hostile_names_are_data(ledger: Ledger, name: str) -> None:
     )
     ledger.begin(hostile)
     ledger.finish(name, state="failed", finished_at=T0, error_code="SP-X01", error_text=name)
-    ledger.step(name, StepRecord(1, name, T0, 0.0, name))
+    ledger.step([name], StepRecord(1, name, T0, 0.0, name))
     ledger.audit(name, [AuditRecord(name, "fail", False, 1, 1, name, name)])
     ledger.remember_receipts(name, name, [(name, name, 1, name, 1)], T0)
     expected = replace(

@@ -92,6 +92,9 @@ class Lab:
         place = target if target is not None else delta("out", partition_by="d")
         return pipeline(every=every, target=place, **{"name": "job", **rest})(function)
 
+    def frame(self, rows: Rows, schema: str) -> DataFrame:
+        return frame_of(self.spark, rows, schema)
+
     def bind(self, job: Pipeline) -> Bound:
         return self.project.bind(job)
 

@@ -7,10 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import cast, get_args
 
 from setpoint import edge
+from setpoint.cli.outcomes import report
 from setpoint.cli.output import Output
-from setpoint.cli.run import execute_plans
-from setpoint.cli.selection import add_windows, chosen_parameters, given_windows, open_project
-from setpoint.flow.backfill import USUALLY, Choice, Only, choose
+from setpoint.cli.selection import (
+    add_windows,
+    chosen_parameters,
+    given_windows,
+    open_project,
+    positive,
+)
+from setpoint.flow.backfill import USUALLY, Choice, Only, backfill, choose
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import plan_windows, with_retries
 from setpoint.flow.steps import Plan
@@ -28,6 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="windows of this state; may be repeated; default: missing and failed",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the windows and stop")
+    parser.add_argument(
+        "--chunk",
+        type=positive,
+        metavar="N",
+        help="at most N windows in one Spark job and one commit; default: as many as fit",
+    )
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
@@ -59,7 +71,8 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             return plan_windows(bound, chosen, world, parameters=parameters)
 
         plans = with_retries(world, pipeline.name, planned)
-        return execute_plans(bound, plans, world, output)
+        ended = backfill(bound, plans, world, options.chunk)
+        return report(pipeline.name, ended, len(plans), output)
 
 
 def _lines(name: str, choices: Sequence[Choice], only: Sequence[Only]) -> Iterator[str]:

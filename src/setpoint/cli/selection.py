@@ -37,6 +37,14 @@ def add_windows(parser: argparse.ArgumentParser, default: str) -> None:
     )
 
 
+def positive(text: str) -> int:
+    """The value of an option that counts something."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Options of verbs that work on windows of one pipeline."""
     add_windows(parser, "the latest complete window")

@@ -63,7 +63,7 @@ class Attempt:
         """Follow the steps and keep the ledger informed, however it ends."""
         target, recording = self._bound.target, self._recording
         stage = target.location(self._run, self._id)
-        recording.begin(self._plan, target.uri, stage, self._try)
+        recording.begin([self._plan], target.uri, stage, self._try)
         try:
             self._follow()
         except RefusedError as error:
@@ -186,7 +186,7 @@ class Attempt:
 
     def _audit(self, session: Any) -> None:
         self._results = audit(self._bound, session, self._run, self._have(self._staged))
-        self._recording.audits(self._results)
+        self._recording.audits(self._id, self._results)
 
     def _publish(self, session: Any) -> None:
         refuse_if_failed(self._run, self._results)
@@ -257,7 +257,7 @@ class Attempt:
                 "setpoint recover"
             )
         if verdict.published is not None:
-            self._recording.receipt(target.uri, verdict.published)
+            self._recording.receipts(target.uri, [verdict.published])
         state: AttemptState = "unchanged" if verdict.published is None else "published"
         self._recording.finish(state, receipt=verdict.receipt)
 
@@ -273,7 +273,7 @@ class Attempt:
             # The stage stays: a commit that is still under way may yet name its files.
             self._recording.finish("unknown", error=error)
             raise error
-        self._recording.receipt(target.uri, landed)
+        self._recording.receipts(target.uri, [landed])
         self._recording.finish("published", receipt=landed.receipt)
         self._verdict = Verdict(landed.receipt, landed)
         note = "the commit's answer was lost, the target has the receipt"

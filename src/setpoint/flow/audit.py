@@ -17,10 +17,19 @@ from setpoint.model.ports import Staged
 from setpoint.model.run import Run
 
 
-def audit(bound: Bound, session: Any, run: Run, staged: Staged) -> tuple[AuditResult, ...]:
-    """Judge the stage: row-level audits were counted while staging, set-level ones run now."""
+def audit(
+    bound: Bound, session: Any, run: Run, staged: Staged, before: int | None = None
+) -> tuple[AuditResult, ...]:
+    """Judge the stage: row-level audits were counted while staging, set-level ones run now.
+
+    `before` counts the rows of the window before, where it is published in the same commit.
+    """
     audits = run.pipeline.audits
-    in_spark = [item for item in audits if _needs_spark(item)]
+    in_spark = [
+        item
+        for position, item in enumerate(audits)
+        if _needs_spark(item) and position not in staged.proven
+    ]
     answered = bound.target.audit(session, staged, run, in_spark) if in_spark else []
     answers = iter(answered)
     results = []
@@ -29,11 +38,13 @@ def audit(bound: Bound, session: Any, run: Run, staged: Staged) -> tuple[AuditRe
             case RowCount():
                 results.append(_row_count(item, staged))
             case RowCountChange():
-                results.append(_row_count_change(bound, item, run, staged))
+                results.append(_row_count_change(bound, item, run, staged, before))
             case _ if rides_along(item):
                 count = staged.violations[position]
                 sample = bound.target.sample(session, staged, item) if count else ()
                 results.append(_counted(item, count, staged.rows, sample))
+            case _ if position in staged.proven:
+                results.append(AuditResult(item.name, item.severity, True, 0, staged.rows))
             case _:
                 results.append(next(answers))
     return tuple(results)
@@ -57,14 +68,17 @@ def _row_count(item: RowCount, staged: Staged) -> AuditResult:
     return AuditResult(item.name, item.severity, fits, 0, staged.rows, detail)
 
 
-def _row_count_change(bound: Bound, item: RowCountChange, run: Run, staged: Staged) -> AuditResult:
+def _row_count_change(
+    bound: Bound, item: RowCountChange, run: Run, staged: Staged, rows: int | None
+) -> AuditResult:
     previous = run.window.previous()
-    before = bound.target.inspect([previous])[previous]
-    rows = before.receipt.rows if before.receipt else before.rows
-    if not before.published or rows is None:
-        cause = "has an unknown number of rows" if before.published else "was never published"
-        detail = f"nothing to compare with: {previous.id} {cause}"
-        return AuditResult(item.name, item.severity, True, 0, staged.rows, detail)
+    if rows is None:
+        before = bound.target.inspect([previous])[previous]
+        rows = before.receipt.rows if before.receipt else before.rows
+        if not before.published or rows is None:
+            cause = "has an unknown number of rows" if before.published else "was never published"
+            detail = f"nothing to compare with: {previous.id} {cause}"
+            return AuditResult(item.name, item.severity, True, 0, staged.rows, detail)
     change = abs(staged.rows - rows) / rows if rows else float(staged.rows > 0)
     detail = f"{staged.rows:,} rows against {rows:,} in {previous.id}: {change:.1%} change"
     return AuditResult(item.name, item.severity, change <= item.max, 0, staged.rows, detail)

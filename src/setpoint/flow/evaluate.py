@@ -7,17 +7,22 @@ from typing import Any
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError, place_in, words_of
 from setpoint.model.moment import during
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
+from setpoint.model.span import Span, Stretch
+from setpoint.model.window import Window
 from setpoint.spark.workers import told_by_task
 
 _OURS = "__setpoint_"
 
 
-def evaluate(run: Run, inputs: Mapping[str, Any]) -> Any:
-    """The frame that the pipeline's function returns for the window."""
+def evaluate(run: Statement, inputs: Mapping[str, Any]) -> Any:
+    """The frame that the pipeline's function returns for the window, or for a span of them."""
+    stretch: Stretch = run.window
+    if run.pipeline.spans and isinstance(stretch, Window):
+        stretch = Span((stretch,))
     try:
-        with during(run.window):
-            frame = run.pipeline.function(run.window, **inputs, **run.parameters)
+        with during(stretch):
+            frame = run.pipeline.function(stretch, **inputs, **run.parameters)
     except SetpointError:
         raise
     except (Exception, SystemExit) as error:

@@ -55,12 +55,12 @@ def publish(
     same_run_counts = run.by_contents
     for _ in range(_REPUBLISHES):
         current = state.receipt
-        keep_files = _same_contents(run, state, staged)
+        keep_files = same_contents(run, state, staged)
         # The key of a run does not know an input that cannot tell whether it changed.
         same_run = keep_files if run.unsure else same_run_counts
         if same_run and current and current.run_key == run.key and state.untouched:
             return Verdict(current, None)
-        receipt = _receipt(run, staged, state, keep_files, published_at)
+        receipt = receipt_of(run, staged, state, keep_files, published_at)
         receipt = _with_mark(run, receipt, state, mark, again)
         staged = replace(staged, corrects=again or _corrects(run, state, staged))
         try:
@@ -107,7 +107,7 @@ def refuse_if_failed(run: Run, results: Sequence[AuditResult]) -> None:
     )
 
 
-def _same_contents(run: Run, state: SliceState, staged: Staged) -> bool:
+def same_contents(run: Run, state: SliceState, staged: Staged) -> bool:
     """These very rows are published already: the receipt alone has to be renewed."""
     receipt = state.receipt
     pattern = pattern_of(run.pipeline.write)
@@ -133,7 +133,7 @@ def _corrects(run: Run, state: SliceState, staged: Staged) -> bool:
     return receipt is None or not state.untouched or receipt.contents != staged.contents
 
 
-def _receipt(
+def receipt_of(
     run: Run, staged: Staged, state: SliceState, keep_files: bool, published_at: str
 ) -> Receipt:
     before = state.receipt

@@ -12,7 +12,7 @@ from typing import Any
 from setpoint.errors import SetpointError
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import World
-from setpoint.ledger import AttemptRecord, AuditRecord, Ledger, LedgerError, StepRecord
+from setpoint.ledger import AttemptRecord, AuditRecord, Ending, Ledger, LedgerError, StepRecord
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Published, Recall
@@ -20,22 +20,28 @@ from setpoint.model.receipt import Receipt, read_receipt
 
 
 class Recording:
-    """The ledger's view of one attempt.
+    """The ledger's view of one attempt, or of those of a chunk, which share their steps.
 
     A ledger that cannot be used is a warning, once, and not a failure: the receipt in the
     target is what counts.
     """
 
-    def __init__(self, world: World, attempt: str) -> None:
+    def __init__(self, world: World, *attempts: str) -> None:
         self._world = world
-        self._attempt = attempt
+        self._attempts = attempts
         self._position = 0
         self._ledger = world.ledger
 
-    def begin(self, plan: Plan, target: str, stage: str, try_number: int) -> None:
-        record = attempt_record(self._world, plan, self._attempt, "running", target)
-        record = replace(record, stage=stage, try_number=try_number)
-        self._tell(lambda ledger: ledger.begin(record))
+    def begin(self, plans: Sequence[Plan], target: str, stage: str, try_number: int) -> None:
+        records = [
+            replace(
+                attempt_record(self._world, plan, attempt, "running", target),
+                stage=stage,
+                try_number=try_number,
+            )
+            for plan, attempt in zip(plans, self._attempts, strict=True)
+        ]
+        self._tell(lambda ledger: ledger.begin(*records))
 
     @contextmanager
     def step(self, name: str, detail: Mapping[str, Any] | None = None) -> Iterator[None]:
@@ -48,9 +54,9 @@ class Recording:
             seconds = (self._world.now() - started).total_seconds()
             text = json.dumps(dict(detail or {}), default=str)
             record = StepRecord(self._position, name, started, seconds, text)
-            self._tell(lambda ledger: ledger.step(self._attempt, record))
+            self._tell(lambda ledger: ledger.step(self._attempts, record))
 
-    def audits(self, results: Sequence[AuditResult]) -> None:
+    def audits(self, attempt: str, results: Sequence[AuditResult]) -> None:
         records = [
             AuditRecord(
                 name=result.name,
@@ -64,7 +70,7 @@ class Recording:
             for result in results
         ]
         if records:
-            self._tell(lambda ledger: ledger.audit(self._attempt, records))
+            self._tell(lambda ledger: ledger.audit(attempt, records))
 
     def finish(
         self,
@@ -73,21 +79,34 @@ class Recording:
         receipt: Receipt | None = None,
         error: BaseException | None = None,
     ) -> None:
-        self._tell(
-            lambda ledger: ledger.finish(
-                self._attempt,
-                state=state,
-                finished_at=self._world.now(),
+        """All attempts ended in the same way."""
+        self.finish_each([(attempt, state, receipt, error) for attempt in self._attempts])
+
+    def finish_each(
+        self,
+        ends: Sequence[tuple[str, AttemptState, Receipt | None, BaseException | None]],
+    ) -> None:
+        now = self._world.now()
+        endings = [
+            Ending(
+                attempt,
+                state,
+                now,
                 generation=receipt.generation if receipt else None,
                 rows=receipt.rows if receipt else None,
                 error_code=error.code if isinstance(error, SetpointError) else None,
                 error_text=_text_of(error) if error else None,
             )
-        )
+            for attempt, state, receipt, error in ends
+        ]
+        self._tell(lambda ledger: ledger.finish_all(endings))
 
-    def receipt(self, target: str, published: Published) -> None:
-        pair = (published.receipt, published.commit_version)
-        self._tell(lambda ledger: remember(self._world, target, published.table_id, [pair]))
+    def receipts(self, target: str, published: Sequence[Published]) -> None:
+        if not published:
+            return
+        table_id = published[0].table_id
+        pairs = [(item.receipt, item.commit_version) for item in published]
+        self._tell(lambda ledger: remember(self._world, target, table_id, pairs))
 
     def _tell(self, call: Callable[[Ledger], None]) -> None:
         if self._ledger is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from setpoint.errors import (
@@ -102,6 +102,32 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
 
     outcome = with_retries(world, first.run.label, one_try)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a window ended: with an outcome, or with an error."""
+
+    plan: Plan
+    outcome: Outcome | None = None
+    error: Exception | None = None
+
+
+def run_alone(bound: Bound, plan: Plan, world: World) -> Ended:
+    """Fulfil one plan; an error is told, so that it does not keep other windows from theirs."""
+    try:
+        return Ended(plan, run_window(bound, plan, world))
+    except Exception as error:
+        return Ended(plan, error=error)
+
+
+def run_windows(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[Ended]:
+    """Fulfil plans one after the other, in their order."""
+    unchanged = [item for item in plans if item.is_unchanged]
+    settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
+    for item in plans:
+        outcome = settled.get(item.run.window.id)
+        yield Ended(item, outcome) if outcome else run_alone(bound, item, world)
 
 
 def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +14,7 @@ from setpoint.ledger import Ledger
 from setpoint.model.audit import AuditResult
 from setpoint.model.determinism import Finding
 from setpoint.model.receipt import Receipt
+from setpoint.model.window import Window
 
 
 class EnginePort(Protocol):
@@ -31,6 +32,17 @@ class EnginePort(Protocol):
 
     def findings(self, frame: Any, keys: Collection[str], function: Any) -> tuple[Finding, ...]:
         """What in the plan of a frame would make a second run differ; runs no Spark job."""
+        ...
+
+    def united(
+        self,
+        frames: Sequence[tuple[Window, Any]],
+        predicate: Callable[[Window, Mapping[str, str]], str] | None = None,
+    ) -> Any:
+        """The frames of several windows as one; with a predicate, each row is its own window's.
+
+        The predicate says as SQL which rows are a window's, given the types of the columns.
+        """
         ...
 
 

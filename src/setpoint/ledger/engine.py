@@ -21,6 +21,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateSchema
@@ -118,7 +119,7 @@ class Database:
             self._switch_to_wal()
         with self._engine.connect() as connection:
             version = self._version(connection)
-        if version is None:
+        if version is None or version < SCHEMA_VERSION:
             with self._writing_engine.begin() as connection:
                 version = self._create(connection)
         if version > SCHEMA_VERSION:
@@ -134,6 +135,11 @@ class Database:
         if not self._is_sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": CREATION_LOCK})
         existing = self._version(connection)
+        if existing is not None and existing < SCHEMA_VERSION:
+            # So far every version only added tables to the one before.
+            self.tables.metadata.create_all(connection)
+            connection.execute(update(self.tables.version).values(version=SCHEMA_VERSION))
+            return SCHEMA_VERSION
         if existing is not None:
             return existing
         inspector = inspect(connection)

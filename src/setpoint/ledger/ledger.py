@@ -12,6 +12,9 @@ from setpoint.ledger.records import (
     AttemptRecord,
     AttemptState,
     AuditRecord,
+    BackfillRecord,
+    BackfillState,
+    Ending,
     ReceiptRecord,
     StepRecord,
 )
@@ -65,18 +68,17 @@ class Ledger(ABC):
         self.close()
 
     @abstractmethod
-    def begin(self, attempt: AttemptRecord) -> None:
-        """Record an attempt before it does anything."""
+    def begin(self, *attempts: AttemptRecord) -> None:
+        """Record attempts before they do anything; those of a chunk in one transaction."""
 
     @abstractmethod
-    def step(self, attempt_id: str, step: StepRecord) -> None:
-        """Record a step; the same position again replaces it."""
+    def step(self, attempt_ids: Sequence[str], step: StepRecord) -> None:
+        """Record a step of attempts that share it; the same position again replaces it."""
 
     @abstractmethod
     def audit(self, attempt_id: str, audits: Sequence[AuditRecord]) -> None:
         """Add audit results to those the attempt already has."""
 
-    @abstractmethod
     def finish(
         self,
         attempt_id: str,
@@ -89,6 +91,12 @@ class Ledger(ABC):
         error_text: str | None = None,
     ) -> None:
         """Record how an attempt ended; also used by `recover` to settle an open one."""
+        end = Ending(attempt_id, state, finished_at, generation, rows, error_code, error_text)
+        self.finish_all([end])
+
+    @abstractmethod
+    def finish_all(self, endings: Sequence[Ending]) -> None:
+        """Record how several attempts ended, in one transaction."""
 
     @abstractmethod
     def record_unchanged(self, attempts: Sequence[AttemptRecord]) -> None:
@@ -110,6 +118,26 @@ class Ledger(ABC):
     @abstractmethod
     def open_attempts(self) -> list[AttemptRecord]:
         """The attempts that are running or whose outcome is unknown, newest first."""
+
+    @abstractmethod
+    def attempts_of(self, trigger: str) -> list[AttemptRecord]:
+        """All attempts that were made for one reason, oldest first."""
+
+    @abstractmethod
+    def begin_backfill(self, backfill: BackfillRecord) -> None:
+        """Record a backfill and its plan before it does anything."""
+
+    @abstractmethod
+    def end_backfill(self, backfill_id: str, state: BackfillState, finished_at: datetime) -> bool:
+        """Record how a backfill stands, unless it has ended before; whether that is recorded."""
+
+    @abstractmethod
+    def backfills(self, limit: int | None = 50) -> list[BackfillRecord]:
+        """The newest backfills, newest first."""
+
+    @abstractmethod
+    def backfill(self, backfill_id: str) -> BackfillRecord | None:
+        """One backfill; None when there is none of that id."""
 
     @abstractmethod
     def steps(self, attempt_id: str) -> list[StepRecord]:

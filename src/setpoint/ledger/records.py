@@ -63,6 +63,22 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """How an attempt ended."""
+
+    attempt_id: str
+    state: AttemptState
+    finished_at: datetime
+    generation: int | None = None
+    rows: int | None = None
+    error_code: str | None = None
+    error_text: str | None = None
+
+    def __post_init__(self) -> None:
+        require_aware("finished_at", self.finished_at)
+
+
+@dataclass(frozen=True)
 class StepRecord:
     """One step of an attempt and how long it took."""
 
@@ -87,6 +103,33 @@ class AuditRecord:
     rows: int | None = None
     detail: str = ""
     sample: str = "[]"
+
+
+BackfillState = Literal["running", "done", "failed", "interrupted", "cancelled"]
+"""How a backfill stands. `failed`: some of its windows; all others are published."""
+
+
+@dataclass(frozen=True)
+class BackfillRecord:
+    """A backfill: what was planned for which windows, and how it stands.
+
+    `plan` is JSON text. What became of a window is told by the attempts that name the backfill
+    as their trigger.
+    """
+
+    backfill_id: str
+    pipeline: str
+    state: BackfillState
+    started_at: datetime
+    finished_at: datetime | None = None
+    host: str = ""
+    pid: int = 0
+    process_started: str = ""
+    plan: str = "{}"
+
+    def __post_init__(self) -> None:
+        require_aware("started_at", self.started_at)
+        require_aware("finished_at", self.finished_at)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
 
 from setpoint.ledger.engine import Database
 from setpoint.ledger.failure import AS_THE_RUN_LEFT_IT, BEFORE_PUBLISH, unusable
@@ -15,8 +15,10 @@ from setpoint.ledger.ledger import Ledger, NewReceipt
 from setpoint.ledger.records import (
     OPEN_STATES,
     AttemptRecord,
-    AttemptState,
     AuditRecord,
+    BackfillRecord,
+    BackfillState,
+    Ending,
     ReceiptRecord,
     StepRecord,
     require_aware,
@@ -36,14 +38,16 @@ class SqlLedger(Ledger):
     def close(self) -> None:
         self._database.close()
 
-    def begin(self, attempt: AttemptRecord) -> None:
+    def begin(self, *attempts: AttemptRecord) -> None:
         with self._database.writing(BEFORE_PUBLISH) as connection:
-            connection.execute(insert(self._tables.attempts), _columns(attempt))
+            connection.execute(insert(self._tables.attempts), [_columns(a) for a in attempts])
 
-    def step(self, attempt_id: str, step: StepRecord) -> None:
-        statement = self._database.upsert(self._tables.steps)
+    def step(self, attempt_ids: Sequence[str], step: StepRecord) -> None:
+        statement, columns = self._database.upsert(self._tables.steps), _columns(step)
         with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:
-            connection.execute(statement, {"attempt_id": attempt_id, **_columns(step)})
+            connection.execute(
+                statement, [{"attempt_id": attempt, **columns} for attempt in attempt_ids]
+            )
 
     def audit(self, attempt_id: str, audits: Sequence[AuditRecord]) -> None:
         if not audits:
@@ -60,37 +64,30 @@ class SqlLedger(Ledger):
                 ],
             )
 
-    def finish(
-        self,
-        attempt_id: str,
-        *,
-        state: AttemptState,
-        finished_at: datetime,
-        generation: int | None = None,
-        rows: int | None = None,
-        error_code: str | None = None,
-        error_text: str | None = None,
-    ) -> None:
-        require_aware("finished_at", finished_at)
+    def finish_all(self, endings: Sequence[Ending]) -> None:
+        if not endings:
+            return
         table = self._tables.attempts
+        ended = ("state", "finished_at", "generation", "rows", "error_code", "error_text")
         statement = (
             update(table)
-            .where(table.c.attempt_id == attempt_id)
-            .values(
-                state=state,
-                finished_at=finished_at,
-                generation=generation,
-                rows=rows,
-                error_code=error_code,
-                error_text=error_text,
-            )
+            .where(table.c.attempt_id == bindparam("ended_attempt"))
+            .values({name: bindparam(f"ended_{name}") for name in ended})
+        )
+        values = [
+            {"ended_attempt": end.attempt_id, **{f"ended_{n}": getattr(end, n) for n in ended}}
+            for end in endings
+        ]
+        known = select(func.count()).where(
+            table.c.attempt_id.in_([end.attempt_id for end in endings])
         )
         with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:
-            found = connection.execute(statement).rowcount
-        if not found:
+            connection.execute(statement, values)
+            found = connection.scalar(known)
+        if found != len(endings):
             raise unusable(
                 self._database.where,
-                f"there is no attempt {attempt_id}",
+                f"there is no attempt {endings[0].attempt_id}",
                 AS_THE_RUN_LEFT_IT,
                 self._database.file,
             )
@@ -134,6 +131,37 @@ class SqlLedger(Ledger):
 
     def open_attempts(self) -> list[AttemptRecord]:
         return self._attempts_where(self._tables.attempts.c.state.in_(OPEN_STATES), limit=None)
+
+    def attempts_of(self, trigger: str) -> list[AttemptRecord]:
+        return self._attempts_where(self._tables.attempts.c.trigger == trigger, limit=None)[::-1]
+
+    def begin_backfill(self, backfill: BackfillRecord) -> None:
+        with self._database.writing(BEFORE_PUBLISH) as connection:
+            connection.execute(insert(self._tables.backfills), _columns(backfill))
+
+    def end_backfill(self, backfill_id: str, state: BackfillState, finished_at: datetime) -> bool:
+        require_aware("finished_at", finished_at)
+        table = self._tables.backfills
+        statement = (
+            update(table)
+            .where(table.c.backfill_id == backfill_id, table.c.state == "running")
+            .values(state=state, finished_at=finished_at)
+        )
+        with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:
+            return bool(connection.execute(statement).rowcount)
+
+    def backfills(self, limit: int | None = 50) -> list[BackfillRecord]:
+        table = self._tables.backfills
+        query = select(table).order_by(table.c.started_at.desc(), table.c.backfill_id).limit(limit)
+        with self._database.reading(AS_THE_RUN_LEFT_IT) as connection:
+            return [BackfillRecord(*row) for row in connection.execute(query)]
+
+    def backfill(self, backfill_id: str) -> BackfillRecord | None:
+        table = self._tables.backfills
+        query = select(table).where(table.c.backfill_id == backfill_id)
+        with self._database.reading(AS_THE_RUN_LEFT_IT) as connection:
+            row = connection.execute(query).first()
+        return BackfillRecord(*row) if row else None
 
     def steps(self, attempt_id: str) -> list[StepRecord]:
         table = self._tables.steps
@@ -239,5 +267,5 @@ class SqlLedger(Ledger):
 _WINDOW_OF_RECEIPT = ("target", "table_id", "pipeline", "window_id")
 
 
-def _columns(record: AttemptRecord | StepRecord | AuditRecord) -> dict[str, Any]:
+def _columns(record: AttemptRecord | StepRecord | AuditRecord | BackfillRecord) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}

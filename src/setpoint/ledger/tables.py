@@ -19,7 +19,8 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2 added backfills."""
 
 
 class PlainText(TypeDecorator[str]):
@@ -114,6 +115,20 @@ class LedgerTables:
             Column("rows", BigInteger),
             Column("detail", PlainText, nullable=False),
             Column("sample", PlainText, nullable=False),
+        )
+        self.backfills = Table(
+            "backfills",
+            self.metadata,
+            Column("backfill_id", PlainText, primary_key=True),
+            Column("pipeline", PlainText, nullable=False),
+            Column("state", PlainText, nullable=False),
+            Column("started_at", UtcText, nullable=False),
+            Column("finished_at", UtcText),
+            Column("host", PlainText, nullable=False),
+            Column("pid", BigInteger, nullable=False),
+            Column("process_started", PlainText, nullable=False),
+            Column("plan", PlainText, nullable=False),
+            Index("backfills_by_time", "started_at"),
         )
         self.receipts = Table(
             "receipts",

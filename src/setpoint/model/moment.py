@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from setpoint.errors import UsageError
-from setpoint.model.window import Window
+from setpoint.model.span import Span, Stretch
 
-_WINDOW: ContextVar[Window | None] = ContextVar("setpoint_window", default=None)
+_WINDOW: ContextVar[Stretch | None] = ContextVar("setpoint_window", default=None)
 
 
 def logical_time() -> dt.datetime:
@@ -34,12 +34,19 @@ def logical_time() -> dt.datetime:
             why="Such a pipeline goes by a high-water mark: no moment is the end of its window.",
             next="Use a column of the data, for example the cursor.",
         )
+    if isinstance(window, Span):
+        raise UsageError(
+            "SP-N02",
+            "logical_time() was called in a pipeline with spans=True.",
+            why="It takes many windows at once, and each of them ends at another moment.",
+            next="Use a column of the data, or leave spans=True out.",
+        )
     return window.end
 
 
 @contextmanager
-def during(window: Window) -> Iterator[None]:
-    """The time in which a pipeline's function is called for a window."""
+def during(window: Stretch) -> Iterator[None]:
+    """The time in which a pipeline's function is called for a window, or for a span of them."""
     token = _WINDOW.set(window)
     try:
         yield

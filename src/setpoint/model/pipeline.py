@@ -52,6 +52,7 @@ class Pipeline:
     parameters: Mapping[str, Any]
     start: Window | None = None
     allow: Mapping[str, str] = field(default_factory=dict, compare=False)
+    spans: bool = field(default=False, compare=False)
     file: str = field(default="", compare=False)
 
     def __call__(self, window: Window, *args: Any, **kwargs: Any) -> Any:
@@ -143,13 +144,16 @@ def pipeline(
     timezone: str = "UTC",
     start: str | None = None,
     allow: Mapping[str, str] | None = None,
+    spans: bool = False,
 ) -> Callable[[Callable[..., Any]], Pipeline]:
     """Turn a function of a window and its inputs into a pipeline.
 
     The first argument receives the window. Arguments whose default is `source(...)` receive
     the clipped inputs; other defaults are parameters, set with `--param name=value`. `start`
     is the first window that should exist: from there on, a missing window is a gap. `allow`
-    names findings of the determinism check that are no mistake, each with its reason.
+    names findings of the determinism check that are no mistake, each with its reason. With
+    `spans=True` the function is called once for many windows that follow each other, with a
+    `Span` in place of the window: a column of its rows says which window each belongs to.
     """
 
     def decorate(function: Callable[..., Any]) -> Pipeline:
@@ -174,6 +178,7 @@ def pipeline(
             parameters=parameters,
             start=Window.parse(start, every=str(grain), timezone=timezone) if start else None,
             allow=checked_allowances(chosen, allow),
+            spans=spans,
             file=getattr(getattr(function, "__code__", None), "co_filename", ""),
         )
         check(built)
@@ -195,6 +200,11 @@ def check(pipeline: Pipeline) -> None:
             "Write write=Overwrite(), or leave it out.",
         )
     refuse_unsupported(pipeline.name, pipeline.write, pipeline.target)
+    if pipeline.spans and not isinstance(pipeline.write, Overwrite):
+        raise _definition_error(
+            f"{pipeline.name}: spans=True goes with write=Overwrite() only",
+            "Leave spans=True out: only slices of windows can be told apart afterwards.",
+        )
     _check_incremental(pipeline)
     slices = isinstance(pipeline.write, (Overwrite, DeleteInsert))
     if pipeline.target.slice_column is None:

@@ -10,7 +10,8 @@ from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.landing import Landing
 from setpoint.model.mark import Mark
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Pinned, Run
+from setpoint.model.run import Chunk, Pinned, Run, Statement
+from setpoint.model.span import Span
 from setpoint.model.window import Window
 
 Frame = Any
@@ -26,7 +27,8 @@ class Staged:
     `rows` counts what is to be published, after duplicates were resolved; `deletes` how many of
     them remove a key; `quarantined` the rows with a null in the key that were put aside.
     `notes` say in words what was decided on the way. `corrects` is set before a publish whose
-    rows are to replace what their window said before.
+    rows are to replace what their window said before. `proven` are the positions of set-level
+    audits that are known to hold.
     """
 
     location: str
@@ -41,6 +43,7 @@ class Staged:
     quarantined: int = 0
     notes: tuple[str, ...] = ()
     corrects: bool = False
+    proven: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,47 @@ class TargetPort(Protocol):
     def leftovers(self) -> Sequence[Leftover]: ...
 
 
+@runtime_checkable
+class ChunkPort(TargetPort, Protocol):
+    """A target that can take several windows in one commit."""
+
+    def alone(self) -> str:
+        """Why windows have to be published one by one; empty when they need not."""
+        ...
+
+    def location(self, run: Statement, attempt: str) -> str: ...
+
+    def stage(
+        self, frame: Frame, run: Statement, attempt: str, audits: Sequence[Audit]
+    ) -> Staged: ...
+
+    def divide(
+        self,
+        session: Any,
+        staged: Staged,
+        chunk: Chunk,
+        attempts: Mapping[Window, str],
+        audits: Sequence[Audit],
+    ) -> Mapping[Window, Staged]:
+        """What the stage of a chunk holds of each window, found in one Spark job."""
+        ...
+
+    def publish_chunk(
+        self,
+        session: Any,
+        chunk: Chunk,
+        receipts: Sequence[Receipt],
+        parts: Sequence[Staged] | None,
+        expected: Mapping[Window, SliceState],
+    ) -> Sequence[Published]:
+        """One commit: the parts in place of what their windows held, and a receipt for each.
+
+        Without parts the receipts are renewed alone. Raises `Fenced` when one of the windows is
+        not what it was in `expected`; then nothing is committed.
+        """
+        ...
+
+
 class SourcePort(Protocol):
     """A source, bound to one pipeline's argument."""
 
@@ -178,6 +222,15 @@ class SourcePort(Protocol):
 
         With `again`, a half-open range of the cursor's first column, the mark stays.
         """
+        ...
+
+
+@runtime_checkable
+class SpanPort(SourcePort, Protocol):
+    """A source that reads many windows as cheaply as one."""
+
+    def read_span(self, session: Any, span: Span, pins: Mapping[Window, Pinned]) -> Frame:
+        """The rows of all windows of a span."""
         ...
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from setpoint.model.fingerprint import run_key
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.receipt import Receipt
+from setpoint.model.span import Span
 from setpoint.model.window import Window
 
 UNKNOWN = "unknown"
@@ -88,3 +90,35 @@ class Run:
         """The run as identified by its rows; without a fingerprint no two runs are the same."""
         fingerprint = contents if contents is not None else f"attempt {attempt}"
         return replace(self, inputs={"frame": Pinned(None, fingerprint)})
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Runs of one pipeline on windows that follow each other, fulfilled together.
+
+    They share one Spark job and one commit; each has a receipt of its own.
+    """
+
+    runs: tuple[Run, ...]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.runs[0].pipeline
+
+    @cached_property
+    def window(self) -> Span:
+        """The windows taken together."""
+        return Span(tuple(run.window for run in self.runs))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.runs[0].parameters
+
+    @property
+    def label(self) -> str:
+        """The runs as people write them: pipeline[first..last]."""
+        return f"{self.pipeline.name}[{self.window.id}]"
+
+
+Statement: TypeAlias = "Run | Chunk"
+"""What rows are staged for: one window, or several at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from setpoint.model.slice import SliceRule
-from setpoint.model.window import Window
+from setpoint.model.span import Stretch
 from setpoint.model.write import DeleteInsert, Overwrite, WritePattern
 
 
@@ -16,23 +16,23 @@ class Scope:
     write: WritePattern
     rule: SliceRule | None = None
 
-    def condition(self, window: Window) -> str | None:
+    def condition(self, stretch: Stretch) -> str | None:
         """The rows that are replaced, as a SQL condition that all staged rows must satisfy.
 
         None: the pattern goes by key, or replaces the whole table.
         """
         match self.write:
             case Overwrite():
-                return self._slice(window)
+                return self._slice(stretch)
             case DeleteInsert(where) if self.rule is None:
                 return where
             case DeleteInsert(where):
                 end = "\n)" if "--" in where else ")"  # a comment ends with its line
-                return f"({where}{end} AND {self._slice(window)}"
+                return f"({where}{end} AND {self._slice(stretch)}"
             case _:
                 return None
 
-    def _slice(self, window: Window) -> str:
+    def _slice(self, stretch: Stretch) -> str:
         if self.rule is None:
             raise TypeError("the target names no column for the window")
-        return self.rule.predicate(window)
+        return self.rule.predicate(stretch)

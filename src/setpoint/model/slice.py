@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.grain import Grain, Unit
+from setpoint.model.span import Stretch, windows_of
 from setpoint.model.window import Window, unit_of
 
 ColumnKind = Literal["date", "timestamp", "timestamp_ntz", "string", "integer", "long"]
@@ -72,13 +73,14 @@ class SliceRule:
             raise _unfit(column, kind, every, f"In {timezone} an hour can occur twice.")
         return cls(column, cast(ColumnKind, kind))
 
-    def only_value(self, window: Window) -> str | None:
-        """The one value that all rows of the window share, as Delta spells it, or None."""
-        if self.kind == "date" and str(window.grain) == "day":
-            return window.day.isoformat()
-        if self.by_name:
-            return str(self._name(window))
-        return None
+    def only_value(self, stretch: Stretch) -> str | None:
+        """The one value that all rows of the stretch share, as Delta spells it, or None."""
+        windows = windows_of(stretch)
+        if len(windows) > 1:
+            return None
+        if self.kind == "date" and str(stretch.grain) == "day":
+            return stretch.start.date().isoformat()
+        return str(self._name(windows[0])) if self.by_name else None
 
     @property
     def by_name(self) -> bool:
@@ -93,21 +95,22 @@ class SliceRule:
         ranges = _INTEGER_RANGES.items()
         return next((unit for unit, (low, high) in ranges if low <= number <= high), None)
 
-    def bounds(self, window: Window) -> tuple[Any, Any]:
+    def bounds(self, stretch: Stretch) -> tuple[Any, Any]:
         """The half-open interval of values, for the kinds that are ordered in time."""
+        start, end = stretch.start, stretch.end
         match self.kind:
             case "date":
-                return window.day, window.end.date()
+                return start.date(), end.date()
             case "timestamp":
-                return window.start.astimezone(timezone.utc), window.end.astimezone(timezone.utc)
+                return start.astimezone(timezone.utc), end.astimezone(timezone.utc)
             case "timestamp_ntz":
-                return window.start.replace(tzinfo=None), window.end.replace(tzinfo=None)
+                return start.replace(tzinfo=None), end.replace(tzinfo=None)
             case _:
                 raise TypeError(f"{self.kind} values are names, not an interval")
 
-    def holds(self, window: Window, value: Any) -> bool:
-        """Whether a value of the column lies in the window's slice."""
-        return self.index((window,))(value) is not None
+    def holds(self, stretch: Stretch, value: Any) -> bool:
+        """Whether a value of the column lies in the stretch's slice."""
+        return self.index(windows_of(stretch))(value) is not None
 
     def index(self, windows: Iterable[Window]) -> Callable[[Any], Window | None]:
         """A function from a value of the column to the window among these that owns it."""
@@ -127,29 +130,33 @@ class SliceRule:
 
         return owner
 
-    def overlaps(self, window: Window, least: Any, most: Any) -> bool:
+    def overlaps(self, stretch: Stretch, least: Any, most: Any) -> bool:
         """Whether values between least and most (None: not known) can lie in the slice."""
         if self.by_name:
-            name = self._name(window)
-            return not ((least is not None and name < least) or (most is not None and name > most))
-        start, end = self.bounds(window)
+            return any(
+                not ((least is not None and name < least) or (most is not None and name > most))
+                for name in map(self._name, windows_of(stretch))
+            )
+        start, end = self.bounds(stretch)
         return not ((most is not None and most < start) or (least is not None and least >= end))
 
-    def predicate(self, window: Window) -> str:
+    def predicate(self, stretch: Stretch) -> str:
         """The slice as a SQL condition."""
         column = f"`{self.column.replace('`', '``')}`"
         if self.by_name:
-            name = self._name(window)
-            literal = f"'{name}'" if isinstance(name, str) else str(name)
-            return f"{column} = {literal}"
-        start, end = (self._literal(bound) for bound in self.bounds(window))
-        if self.kind == "date" and str(window.grain) == "day":
+            names = [
+                f"'{name}'" if isinstance(name, str) else str(name)
+                for name in map(self._name, windows_of(stretch))
+            ]
+            return f"{column} IN ({', '.join(names)})" if names[1:] else f"{column} = {names[0]}"
+        start, end = (self._literal(bound) for bound in self.bounds(stretch))
+        if self.only_value(stretch) is not None:
             return f"{column} = {start}"
         return f"{column} >= {start} AND {column} < {end}"
 
-    def shape(self, window: Window) -> str:
+    def shape(self, stretch: Stretch) -> str:
         """A regular expression for the ids of all windows of a grain, from the id of one."""
-        own = self.only_value(window) or ""
+        own = self.only_value(windows_of(stretch)[0]) or ""
         if self.kind != "string":
             return f"^{_NUMBERS[len(own)]}$"
         timed = "T" in own

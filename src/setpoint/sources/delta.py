@@ -19,6 +19,7 @@ from setpoint.model.mark import Mark
 from setpoint.model.run import Pinned
 from setpoint.model.slice import SliceRule, typed
 from setpoint.model.source import Source
+from setpoint.model.span import Span, Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.sources.failures import clip_rule, gone, unreadable
 from setpoint.sources.names import check_names, clipped, look_at_names
@@ -117,11 +118,20 @@ class DeltaSource:
         return self._rule(self._newest()).predicate(window)
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
-        snapshot = self._at(pinned.version)
+        return self._read(session, window, pinned.version)
+
+    def read_span(
+        self, session: SparkSession, span: Span, pins: Mapping[Window, Pinned]
+    ) -> DataFrame:
+        (version,) = {pins[window].version for window in span}
+        return self._read(session, span, version)
+
+    def _read(self, session: SparkSession, stretch: Stretch, version: int | None) -> DataFrame:
+        snapshot = self._at(version)
         rule = None if self._source.whole else self._rule(snapshot)
         files = snapshot.files
         if rule is not None:
-            files = tuple(_overlapping(snapshot, rule, window))
+            files = tuple(_overlapping(snapshot, rule, stretch))
         if _reads_plainly(snapshot):
             frame = self._plainly(session, snapshot, files)
         else:
@@ -133,7 +143,7 @@ class DeltaSource:
             if _reads_plainly(snapshot):
                 everything = self._plainly(session, snapshot, snapshot.files[:1])
             look_at_names(self._name, self.label, rule, self._every, everything)
-        return clipped(frame, rule, window, self.label)
+        return clipped(frame, rule, stretch, self.label)
 
     def read_increment(
         self,
@@ -222,16 +232,15 @@ class DeltaSource:
         return snapshot
 
 
-def _overlapping(snapshot: Snapshot, rule: SliceRule, window: Window) -> list[DataFile]:
-    """The files that can hold rows of the window, by partition value or by statistics."""
+def _overlapping(snapshot: Snapshot, rule: SliceRule, stretch: Stretch) -> list[DataFile]:
+    """The files that can hold rows of the stretch, by partition value or by statistics."""
     if rule.column in snapshot.partition_columns:
-        return [
-            file for file in snapshot.files if rule.holds(window, file.partition.get(rule.column))
-        ]
+        owner = rule.index(windows_of(stretch))
+        return [file for file in snapshot.files if owner(file.partition.get(rule.column))]
     return [
         file
         for file in snapshot.files
-        if rule.overlaps(window, *_range(snapshot, file, rule.column))
+        if rule.overlaps(stretch, *_range(snapshot, file, rule.column))
     ]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from setpoint.errors import RefusedError, shortened
 from setpoint.model.grain import Grain
 from setpoint.model.slice import SliceRule
-from setpoint.model.window import Window
+from setpoint.model.span import Stretch
 from setpoint.sources.failures import unreadable
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ LOOKED_AT = 100
 Range = tuple[Any, Any]
 
 
-def clipped(frame: DataFrame, rule: SliceRule, window: Window, label: str) -> DataFrame:
-    """The rows of a window."""
+def clipped(frame: DataFrame, rule: SliceRule, stretch: Stretch, label: str) -> DataFrame:
+    """The rows of a stretch of time."""
     try:
-        return frame.where(rule.predicate(window))
+        return frame.where(rule.predicate(stretch))
     except Exception as error:
         raise unreadable(label, error) from error
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.errors import RefusedError, for_example
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.audits import sample
 from setpoint.spark.contents import HASH, quoted, row_hash
@@ -47,7 +47,7 @@ class Incoming:
     are there afterwards.
     """
 
-    def __init__(self, given: DataFrame, write: Merge | InsertNew, run: Run) -> None:
+    def __init__(self, given: DataFrame, write: Merge | InsertNew, run: Statement) -> None:
         self._given, self._write, self._run = given, write, run
         self._observation = Observation()
         null_key = any_null(write.keys)
@@ -129,7 +129,7 @@ class Batch:
     `delete_when` it has `DELETED` too.
     """
 
-    def __init__(self, given: DataFrame, write: Merge | InsertNew, run: Run) -> None:
+    def __init__(self, given: DataFrame, write: Merge | InsertNew, run: Statement) -> None:
         self.incoming = Incoming(given, write, run)
         frame = self.incoming.frame.withColumn(HASH, row_hash(given.schema))
         ranked = _events(frame, write) if isinstance(write, InsertNew) else _versions(frame, write)

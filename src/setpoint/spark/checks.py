@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from setpoint.errors import RefusedError, for_example
 from setpoint.model.audit import Audit, rides_along
-from setpoint.model.run import Run
+from setpoint.model.run import Run, Statement
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
 from setpoint.spark.audits import sample, violation
 from setpoint.spark.batch import DELETED, TIED, Batch
@@ -36,7 +36,7 @@ class Checks:
     def __init__(
         self,
         given: DataFrame,
-        run: Run,
+        run: Statement,
         audits: Sequence[Audit],
         *,
         condition: str | None,
@@ -56,10 +56,12 @@ class Checks:
             name for name in partition_by if isinstance(given.schema[name].dataType, T.StringType)
         ]
         self.batch = Batch(given, write, run) if isinstance(write, KEYED) else None
-        self.frame = (
-            self.batch.frame if self.batch else given.withColumn(HASH, row_hash(given.schema))
-        )
-        self.ours = [HASH, TIED] if self.batch else [HASH]
+        if self.batch is not None:
+            self.frame, self.ours = self.batch.frame, [HASH, TIED]
+        elif isinstance(run, Run):
+            self.frame, self.ours = given.withColumn(HASH, row_hash(given.schema)), [HASH]
+        else:
+            self.frame, self.ours = given, []  # each window has a fingerprint of its own
         self.removes = DELETED in self.frame.columns
         self.counts = self._counts(given)
 
@@ -102,7 +104,7 @@ class Checks:
         return counts | {f: F.col(f) for f in (TIED, DELETED) if f in self.frame.columns}
 
 
-def refuse_unless_condition(frame: DataFrame, condition: str, run: Run) -> None:
+def refuse_unless_condition(frame: DataFrame, condition: str, run: Statement) -> None:
     """Refuse a text that is no condition by itself, before it stands beside another.
 
     Between parentheses `a) OR (b` would be one, and would mean other rows.
@@ -121,7 +123,9 @@ def refuse_unless_condition(frame: DataFrame, condition: str, run: Run) -> None:
         ) from error
 
 
-def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -> RefusedError:
+def outside(
+    frame: DataFrame, run: Statement, condition: str, count: int, rows: int
+) -> RefusedError:
     """Rows for which the condition of the write does not hold."""
     example = for_example(sample(frame.where(is_not_true(condition))))
     window = isinstance(run.pipeline.write, Overwrite)
@@ -141,7 +145,7 @@ def outside(frame: DataFrame, run: Run, condition: str, count: int, rows: int) -
     )
 
 
-def required(run: Run, name: str, count: int, rows: int) -> RefusedError:
+def required(run: Statement, name: str, count: int, rows: int) -> RefusedError:
     """Nulls in a column that the target does not let be null."""
     return RefusedError(
         "SP-O04",
@@ -152,7 +156,7 @@ def required(run: Run, name: str, count: int, rows: int) -> RefusedError:
     )
 
 
-def nameless(run: Run, name: str, count: int, rows: int) -> RefusedError:
+def nameless(run: Statement, name: str, count: int, rows: int) -> RefusedError:
     """Empty texts in a partition column, which cannot be told from null."""
     return RefusedError(
         "SP-O05",

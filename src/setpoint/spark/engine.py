@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from setpoint.model.determinism import Finding
+from setpoint.model.window import Window
 from setpoint.spark.session import Sessions, engine_check, require_connectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class SparkEngine:
-    """Spark as the protocol sees it; nothing starts before the first `session` call."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-
-    def session(self, connectors: frozenset[str]) -> SparkSession:
-        return self._sessions.get(connectors)
+class _Engine:
+    """What an engine does with the frames of a session, wherever that comes from."""
 
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
         return pinned(session)
@@ -33,8 +28,27 @@ class SparkEngine:
     ) -> tuple[Finding, ...]:
         return findings(frame, keys, function)
 
+    def united(
+        self,
+        frames: Sequence[tuple[Window, DataFrame]],
+        predicate: Callable[[Window, Mapping[str, str]], str] | None = None,
+    ) -> DataFrame:
+        from setpoint.spark.union import united
 
-class GivenSession:
+        return united(frames, predicate)
+
+
+class SparkEngine(_Engine):
+    """Spark as the protocol sees it; nothing starts before the first `session` call."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def session(self, connectors: frozenset[str]) -> SparkSession:
+        return self._sessions.get(connectors)
+
+
+class GivenSession(_Engine):
     """The engine when the caller brought the session along with a frame."""
 
     def __init__(self, session: SparkSession) -> None:
@@ -44,17 +58,6 @@ class GivenSession:
         engine_check(self._session)
         require_connectors(self._session, connectors)
         return self._session
-
-    def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
-        return pinned(session)
-
-    def as_input(self, frame: DataFrame) -> DataFrame:
-        return as_input(frame)
-
-    def findings(
-        self, frame: DataFrame, keys: Collection[str], function: Any
-    ) -> tuple[Finding, ...]:
-        return findings(frame, keys, function)
 
 
 def pinned(session: SparkSession) -> AbstractContextManager[None]:

@@ -46,6 +46,8 @@ def tuned_conf(master: str, conf: Mapping[str, str], jars: Iterable[str]) -> dic
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": f"{driver_memory_mib(machine_memory())}m",
             "spark.sql.shuffle.partitions": str(min(max(2 * (os.cpu_count() or 2), 4), 64)),
+            # A task for each folder of a table, by default: they would outnumber the cores.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(os.cpu_count() or 2),
             # Delta replays a table's log in 50 partitions by default: a cluster's number.
             "spark.databricks.delta.snapshotPartitions": str(os.cpu_count() or 2),
         }

@@ -52,10 +52,10 @@ def write_parquet(
 ) -> Observed:
     """Write the frame as Parquet files in one job; count violations and fingerprint the rows.
 
-    The frame has a column HASH, of which the fingerprint is made. `leave_out` are the columns
+    The fingerprint is made of the column HASH, if the frame has one. `leave_out` are the columns
     that are not stored in the files.
     """
-    low, high = fingerprint_sums(HASH)
+    low, high = fingerprint_sums(HASH if HASH in frame.columns else "0L")
     names = list(counts)
     observation = Observation()
     observed = frame.observe(
@@ -79,7 +79,9 @@ def write_parquet(
         counts={
             name: int(found.get(f"count_{position}") or 0) for position, name in enumerate(names)
         },
-        contents=fingerprint_text(rows, found.get("low"), found.get("high")),
+        contents=fingerprint_text(rows, found.get("low"), found.get("high"))
+        if HASH in frame.columns
+        else None,
     )
 
 

@@ -12,11 +12,11 @@ from setpoint.errors import (
     UnknownCommitError,
     for_example,
 )
-from setpoint.model.run import Run
+from setpoint.model.run import Run, Statement
 from setpoint.model.write import InsertNew
 
 
-def unseen(run: Run, cause: str) -> UnknownCommitError:
+def unseen(run: Statement, cause: str) -> UnknownCommitError:
     """The commit was sent and its answer was not seen."""
     return UnknownCommitError(
         "SP-P02",
@@ -29,7 +29,7 @@ def unseen(run: Run, cause: str) -> UnknownCommitError:
 
 
 @contextmanager
-def after_commit(run: Run) -> Iterator[None]:
+def after_commit(run: Statement) -> Iterator[None]:
     """The commit was taken; that the target cannot be looked at now makes it unseen."""
     try:
         yield
@@ -39,7 +39,7 @@ def after_commit(run: Run) -> Iterator[None]:
         raise unseen(run, error.what) from error
 
 
-def not_in_table(run: Run, where: str = "the table's history") -> UnknownCommitError:
+def not_in_table(run: Statement, where: str = "the table's history") -> UnknownCommitError:
     """The commit was taken, and what it should have left is not there."""
     return UnknownCommitError(
         "SP-P02",
@@ -50,7 +50,7 @@ def not_in_table(run: Run, where: str = "the table's history") -> UnknownCommitE
     )
 
 
-def lost_races(run: Run, turns: int, last: str = "") -> TransientError:
+def lost_races(run: Statement, turns: int, last: str = "") -> TransientError:
     """Others were faster again and again, or it looked like it; `last` is what was said then."""
     said = f"; the last time: {last}" if last else ""
     return TransientError(

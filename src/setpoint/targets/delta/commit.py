@@ -6,14 +6,15 @@ since we looked (no automatic rebase), so what we saw is what we replace.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from setpoint.errors import PermanentError, RefusedError
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import Receipt, seal
-from setpoint.model.run import Run
+from setpoint.model.run import Run, Statement
 from setpoint.model.slice import SliceRule
+from setpoint.model.span import Stretch, windows_of
 from setpoint.spark.failures import root_cause
 from setpoint.spark.jars import FETCH_COMMAND
 from setpoint.targets.delta.log import Snapshot
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+Fence: TypeAlias = tuple[str, int]
+
+
 class TableMoved(Exception):
     """The table has a newer version than the one the commit was built on."""
 
@@ -36,31 +40,31 @@ class TableMoved(Exception):
 def commit_files(
     snapshot: Snapshot | None,
     storage: Storage,
-    run: Run,
-    receipt: Receipt,
-    staged: Staged | None,
-    fence: tuple[str, int],
+    run: Statement,
+    receipts: Sequence[Receipt],
+    stage: DeltaStage | None,
+    fences: Sequence[Fence],
 ) -> None:
-    """Make staged files the window's slice; without a stage, add the receipt alone."""
-    if staged is not None:
+    """Make staged files the slice of the windows; without a stage, add the receipts alone."""
+    properties = _properties(receipts, fences)
+    if stage is not None:
         if snapshot is None:
-            commit = _creation(storage, receipt, staged, fence)
+            commit = _creation(storage, stage, properties)
         else:
-            commit = _replacement(snapshot, run, receipt, staged, fence)
+            commit = _replacement(snapshot, run, stage, properties)
     elif snapshot is not None:
-        commit = _receipt_alone(snapshot, receipt, fence)
+        commit = _receipts_alone(snapshot, properties)
     else:
         raise TableMoved("the table is gone")
     _guarded(run, storage, commit)
 
 
 def _creation(
-    storage: Storage, receipt: Receipt, staged: Staged, fence: tuple[str, int]
+    storage: Storage, stage: DeltaStage, properties: CommitProperties
 ) -> Callable[[], None]:
     from deltalake import Schema
     from deltalake.transaction import create_table_with_add_actions
 
-    stage: DeltaStage = staged.handle
     return lambda: create_table_with_add_actions(
         storage.url,
         Schema.from_json(stage.fit.schema_json),
@@ -68,37 +72,35 @@ def _creation(
         mode="error",
         partition_by=list(stage.partition_by),
         storage_options=dict(storage.options),
-        commit_properties=_properties(receipt, fence),
+        commit_properties=properties,
     )
 
 
 def _replacement(
-    snapshot: Snapshot, run: Run, receipt: Receipt, staged: Staged, fence: tuple[str, int]
+    snapshot: Snapshot, run: Statement, stage: DeltaStage, properties: CommitProperties
 ) -> Callable[[], None]:
     from deltalake import Schema
 
-    table, stage = snapshot.table, staged.handle
+    table = snapshot.table
     schema = Schema.from_json(stage.fit.schema_json) if stage.fit.added else table.schema()
     return lambda: table.create_write_transaction(
         list(_adds(stage)),
         "overwrite",
         schema,
         list(snapshot.partition_columns),
-        _filters(stage.scope.rule, run) if stage.scope.rule else None,
-        commit_properties=_properties(receipt, fence),
+        _filters(stage.scope.rule, run.window) if stage.scope.rule else None,
+        commit_properties=properties,
     )
 
 
-def _receipt_alone(
-    snapshot: Snapshot, receipt: Receipt, fence: tuple[str, int]
-) -> Callable[[], None]:
+def _receipts_alone(snapshot: Snapshot, properties: CommitProperties) -> Callable[[], None]:
     table = snapshot.table
     return lambda: table.create_write_transaction(
         [],
         "append",
         table.schema(),
         list(snapshot.partition_columns),
-        commit_properties=_properties(receipt, fence),
+        commit_properties=properties,
     )
 
 
@@ -108,7 +110,7 @@ def commit_through_connector(
     run: Run,
     receipt: Receipt,
     staged: Staged | None,
-    fence: tuple[str, int],
+    fence: Fence,
 ) -> None:
     """Rewrite the slice with the connector, for tables that a metadata-only commit cannot serve.
 
@@ -157,21 +159,24 @@ def _adds(stage: DeltaStage) -> list[AddAction]:
     ]
 
 
-def _properties(receipt: Receipt, fence: tuple[str, int]) -> CommitProperties:
+def _properties(receipts: Sequence[Receipt], fences: Sequence[Fence]) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(
-        custom_metadata={"userMetadata": seal([receipt])},
+        custom_metadata={"userMetadata": seal(receipts)},
         max_commit_retries=0,
-        app_transactions=[Transaction(*fence)],
+        app_transactions=[Transaction(*fence) for fence in fences],
     )
 
 
-def _filters(rule: SliceRule, run: Run) -> list[tuple[str, str, Any]]:
-    only = rule.only_value(run.window)
+def _filters(rule: SliceRule, stretch: Stretch) -> list[tuple[str, str, Any]]:
+    only = rule.only_value(stretch)
     if only is not None:
         return [(rule.column, "=", only)]
-    start, end = (_filter_text(bound) for bound in rule.bounds(run.window))
+    if rule.by_name:
+        names = [rule.only_value(window) for window in windows_of(stretch)]
+        return [(rule.column, "in", names)]
+    start, end = (_filter_text(bound) for bound in rule.bounds(stretch))
     return [(rule.column, ">=", start), (rule.column, "<", end)]
 
 
@@ -181,7 +186,7 @@ def _filter_text(value: Any) -> str:
     return str(value.isoformat())
 
 
-def _guarded(run: Run, storage: Storage, commit: Callable[[], None]) -> None:
+def _guarded(run: Statement, storage: Storage, commit: Callable[[], None]) -> None:
     """Tell a lost race, a refusal and an unseen outcome apart."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 

@@ -103,13 +103,13 @@ def statement(
     """
     columns = [quoted(name) for name in stage.fit.columns]
     nulls = write.null_keys == "allow"
-    stays = f"NOT s.{DELETED}" if DELETED in stage.schema.fieldNames() else "true"
+    removed = f"s.{DELETED}" if DELETED in stage.schema.fieldNames() else ""
+    stays = f"AND NOT {removed} " if removed else ""  # the connector computes every condition
     lines = [
         f"MERGE {'WITH SCHEMA EVOLUTION ' if stage.fit.added else ''}INTO {target} AS t",
         f"USING {_BATCH} AS s ON {same_key_sql(write.keys, 's', 't', nulls=nulls)}",
     ]
     if isinstance(write, Merge):
-        removed = f"s.{DELETED}" if stays != "true" else ""
         schema = without_flag(stage.schema)
         wins = wins_sql(
             write.sequence, schema, "s", "t", removed, stage.fit.added, corrects=corrects
@@ -117,11 +117,9 @@ def statement(
         if removed:
             lines.append(f"WHEN MATCHED AND {removed} AND {wins} THEN DELETE")
         assigned = ", ".join(f"{name} = s.{name}" for name in columns)
-        lines.append(f"WHEN MATCHED AND {stays} AND {wins} THEN UPDATE SET {assigned}")
+        lines.append(f"WHEN MATCHED {stays}AND {wins} THEN UPDATE SET {assigned}")
     values = ", ".join(f"s.{name}" for name in columns)
-    lines.append(
-        f"WHEN NOT MATCHED AND {stays} THEN INSERT ({', '.join(columns)}) VALUES ({values})"
-    )
+    lines.append(f"WHEN NOT MATCHED {stays}THEN INSERT ({', '.join(columns)}) VALUES ({values})")
     if isinstance(write, Merge) and write.when_missing == "delete":
         lines.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
     return "\n".join(lines)

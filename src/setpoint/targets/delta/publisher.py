@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark.failures import root_cause
 from setpoint.targets.delta import commit, merge
 from setpoint.targets.delta.fence import refuse_if_fenced
-from setpoint.targets.delta.log import Snapshot, application_id, open_snapshot
+from setpoint.targets.delta.log import DataFile, Snapshot, application_id, open_snapshot
 from setpoint.targets.delta.mechanism import choose, demand_of
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
@@ -31,7 +31,7 @@ from setpoint.targets.refusals import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TURNS = 100
+TURNS = 100
 
 
 @contextmanager
@@ -76,7 +76,7 @@ class Publisher:
         """
         run, write = self._run, self._run.pipeline.write
         moved = ""
-        for _ in range(_TURNS):
+        for _ in range(TURNS):
             snapshot = open_snapshot(self._storage)
             refuse_if_fenced(run.pipeline, snapshot, run.window, expected, staged)
             by_files = choose(snapshot, write, run.pipeline.slice_column).kind == "files"
@@ -103,7 +103,7 @@ class Publisher:
                     return published, True
                 notes = (*notes, *self._slipped_in(receipt, staged, published, now))
                 return replace(published, notes=notes), False
-        raise lost_races(run, _TURNS, moved)
+        raise lost_races(run, TURNS, moved)
 
     def _commit(
         self, snapshot: Snapshot | None, receipt: Receipt, staged: Staged | None, *, by_files: bool
@@ -114,7 +114,8 @@ class Publisher:
         else:
             fence = snapshot.fence(receipt, run.pipeline.newest_counts)
         if snapshot is None or by_files:
-            commit.commit_files(snapshot, storage, run, receipt, staged, fence)
+            stage = staged.handle if staged else None
+            commit.commit_files(snapshot, storage, run, [receipt], stage, [fence])
             return ()
         if staged is None or not isinstance(write, KEYED):
             commit.commit_through_connector(self._session, storage, run, receipt, staged, fence)
@@ -132,18 +133,8 @@ class Publisher:
             raise not_in_table(run, f"who removed the table at {self._storage.uri}")
         if staged is not None:
             files = Slices(run.pipeline, snapshot).files([run.window])[run.window]
-            rows, kept = count_rows(files), receipt.rows - staged.deletes
-            if files_digest(file.path for file in files) != receipt.files or rows != kept:
-                raise PermanentError(
-                    "SP-P04",
-                    f"{run.label} was published with {kept:,} rows, but its slice holds "
-                    f"{rows} rows in {len(files)} files.",
-                    why="This must not happen; somebody may have written to the log by hand.",
-                    state=f"The window holds {rows} rows; its old ones are in the version before "
-                    f"{version}.",
-                    next="Please report this with the table's _delta_log. To go back: RESTORE "
-                    f"TABLE delta.`{self._storage.spark_path()}` TO VERSION AS OF {version - 1}",
-                )
+            kept = receipt.rows - staged.deletes
+            refuse_other_rows(run, receipt, kept, files, self._storage, version)
         return Published(receipt, version, snapshot.table_id)
 
     def _confirmed(self, receipt: Receipt) -> tuple[Published, Snapshot]:
@@ -181,3 +172,26 @@ class Publisher:
             )
         except SetpointError as error:  # the rows are published, whatever this look would say
             return (f"whether stored rows have other content could not be told: {error.what}",)
+
+
+def refuse_other_rows(
+    run: Run,
+    receipt: Receipt,
+    kept: int,
+    files: Sequence[DataFile],
+    storage: Storage,
+    version: int,
+) -> None:
+    """The log must show the published slice with the rows and files that its receipt says."""
+    rows = count_rows(files)
+    if files_digest(file.path for file in files) == receipt.files and rows == kept:
+        return
+    raise PermanentError(
+        "SP-P04",
+        f"{run.label} was published with {kept:,} rows, but its slice holds {rows} rows in "
+        f"{len(files)} files.",
+        why="This must not happen; somebody may have written to the log by hand.",
+        state=f"The window holds {rows} rows; its old ones are in the version before {version}.",
+        next="Please report this with the table's _delta_log. To go back: RESTORE TABLE "
+        f"delta.`{storage.spark_path()}` TO VERSION AS OF {version - 1}",
+    )

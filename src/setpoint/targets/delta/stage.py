@@ -19,7 +19,7 @@ from setpoint.model import tombstones
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import files_digest
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Statement
 from setpoint.model.scope import Scope
 from setpoint.model.slice import NULL_PARTITION, typed
 from setpoint.spark import stage as spark_stage
@@ -28,6 +28,7 @@ from setpoint.spark.batch import DELETED, to_keep
 from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
+from setpoint.spark.union import gathered
 from setpoint.targets.delta.footers import can_answer, holds
 from setpoint.targets.delta.schema import Fit
 from setpoint.targets.delta.stats import FileStats, footer_stats
@@ -56,7 +57,8 @@ class DeltaStage:
     """The Delta side of a stage.
 
     `files` become live if they are committed as they are; files of rows that remove a key are
-    not among them. `tombstones` is the folder that remembers those keys, or empty.
+    not among them. `tombstones` is the folder that remembers those keys, or empty. `clip` is the
+    condition of the window whose part of a larger stage this is, or empty.
     """
 
     fit: Fit
@@ -66,6 +68,7 @@ class DeltaStage:
     files: tuple[StagedFile, ...]
     schema: T.StructType
     tombstones: str = ""
+    clip: str = ""
 
     def integer_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Least and greatest value of the columns that hold no null, over all staged files."""
@@ -78,14 +81,14 @@ class DeltaStage:
         return bounds
 
 
-def location(run: Run, attempt: str) -> str:
+def location(run: Statement, attempt: str) -> str:
     """The attempt's folder, relative to the table's root."""
     return f"{FOLDER}/{run.pipeline.name}/{run.window.slug}/{attempt}"
 
 
 def write(
     frame: DataFrame,
-    run: Run,
+    run: Statement,
     attempt: str,
     audits: Sequence[Audit],
     *,
@@ -96,6 +99,8 @@ def write(
 ) -> Staged:
     """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
     frame = frame.select(*map(quoted, fit.columns))
+    if run.pipeline.spans and scope.rule is not None and isinstance(run, Chunk):
+        frame = gathered(frame, scope.rule.column)
     schema = frame.schema
     folder = location(run, attempt)
     only_value = _only_value(scope, run, partition_by)
@@ -169,7 +174,7 @@ def write(
     return replace(staged, violations={**staged.violations, **dict.fromkeys(proven, 0), **counted})
 
 
-def _only_value(scope: Scope, run: Run, partition_by: tuple[str, ...]) -> str | None:
+def _only_value(scope: Scope, run: Statement, partition_by: tuple[str, ...]) -> str | None:
     """The value of the partition column that all rows of the run share, if there is one."""
     if scope.rule is None or scope.rule.column not in partition_by:
         return None
@@ -186,8 +191,10 @@ def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFr
     """The staged rows as a frame, with the flag of a removed key where the write removes any."""
     stage: DeltaStage = staged.handle
     rule, value = stage.scope.rule, stage.only_value
-    constant = {rule.column: value} if rule and value else {}
-    return spark_stage.read_staged(session, staged, storage.spark_path(staged.location), constant)
+    constant = {rule.column: value} if rule and value and not stage.clip else {}
+    path = storage.spark_path(staged.location)
+    frame = spark_stage.read_staged(session, staged, path, constant)
+    return frame.where(stage.clip) if stage.clip else frame
 
 
 def _files(

@@ -11,11 +11,11 @@ from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
-from setpoint.model.write import InsertNew, Merge
+from setpoint.model.write import InsertNew, Merge, Overwrite
 from setpoint.targets import leftovers
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
@@ -84,12 +84,14 @@ class DeltaTarget:
         remembered = recall(snapshot.table_id) if recall else {}
         return self._slices(snapshot).states(windows, remembered)
 
-    def location(self, run: Run, attempt: str) -> str:
+    def location(self, run: Statement, attempt: str) -> str:
         from setpoint.targets.delta import stage
 
         return stage.location(run, attempt)
 
-    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+    def stage(
+        self, frame: DataFrame, run: Statement, attempt: str, audits: Sequence[Audit]
+    ) -> Staged:
         from setpoint.spark.audits import check_columns
         from setpoint.spark.tombstones import keep
         from setpoint.targets.delta import schema, stage
@@ -170,6 +172,36 @@ class DeltaTarget:
 
         publisher = Publisher(session, run, self._storage, self._removed)
         return publisher.publish(receipt, staged, expected)
+
+    def alone(self) -> str:
+        mechanism = self._mechanism(self._snapshot())
+        if not isinstance(self._pipeline.write, Overwrite):
+            return f"{type(self._pipeline.write).__name__} publishes each window by itself"
+        return "" if mechanism.kind == "files" else mechanism.words
+
+    def divide(
+        self,
+        session: SparkSession,
+        staged: Staged,
+        chunk: Chunk,
+        attempts: Mapping[Window, str],
+        audits: Sequence[Audit],
+    ) -> Mapping[Window, Staged]:
+        from setpoint.targets.delta.chunk import divided
+
+        return divided(session, self._storage, staged, chunk, attempts, audits)
+
+    def publish_chunk(
+        self,
+        session: SparkSession,
+        chunk: Chunk,
+        receipts: Sequence[Receipt],
+        parts: Sequence[Staged] | None,
+        expected: Mapping[Window, SliceState],
+    ) -> Sequence[Published]:
+        from setpoint.targets.delta import chunk as of_chunk
+
+        return of_chunk.publish(self._storage, chunk, receipts, parts, expected)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         snapshot = self._snapshot()

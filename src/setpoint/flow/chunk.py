@@ -1,0 +1,353 @@
+"""Chunks: runs on windows that follow each other, in one Spark job and one commit.
+
+A chunk takes the steps of an attempt for all its windows at once. What keeps one window from
+being published must not keep the others: a chunk that fails as a whole is cut in two, until
+what is left is a window by itself, which is run like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any
+
+from setpoint.errors import (
+    SetpointError,
+    TransientError,
+    UnknownCommitError,
+)
+from setpoint.flow.audit import audit
+from setpoint.flow.evaluate import evaluate
+from setpoint.flow.plan import Bound
+from setpoint.flow.publish import Verdict, receipt_of, same_contents
+from setpoint.flow.recording import Recording
+from setpoint.flow.run import Ended, plan_windows, refusal_of, run_alone, with_retries
+from setpoint.flow.steps import Plan
+from setpoint.flow.world import Outcome, World
+from setpoint.model.audit import AuditResult
+from setpoint.model.determinism import judged, refuse
+from setpoint.model.ports import (
+    ChunkPort,
+    Fenced,
+    HoldingPort,
+    LandingPort,
+    SourcePort,
+    SpanPort,
+    Staged,
+)
+from setpoint.model.run import Chunk, Run
+from setpoint.model.span import follows
+from setpoint.model.window import Window
+
+
+def why_alone(bound: Bound) -> str:
+    """Why the windows of a pipeline are published one by one; empty when they need not be."""
+    for name, source in bound.sources.items():
+        if isinstance(source, LandingPort):
+            return f"{name} is landed window by window"
+        if isinstance(source, HoldingPort):
+            return f"{name} holds a transaction open for each window"
+    target = bound.target
+    if not isinstance(target, ChunkPort):
+        return "the target takes one window at a time"
+    return target.alone()
+
+
+def run_chunk(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[Ended]:
+    """Fulfil the plans of windows that follow each other, and tell how each of them ended."""
+    if len(plans) == 1:
+        yield run_alone(bound, plans[0], world)
+        return
+    label = Chunk(tuple(plan.run for plan in plans)).label
+    try:
+        done = with_retries(world, label, lambda number: _one_try(bound, plans, world, number))
+    except _Apart as apart:
+        for group in apart.groups:
+            yield from run_chunk(bound, group, world)
+        return
+    except TransientError as error:
+        # What passes by itself was waited for already; smaller pieces would wait as long.
+        yield from (Ended(plan, error=error) for plan in plans)
+        return
+    except Exception as error:
+        middle = len(plans) // 2
+        world.tell(f"{label}  failed as a whole, its halves are tried: {error}")
+        for half in (plans[:middle], plans[middle:]):
+            yield from run_chunk(bound, half, world)
+        return
+    for plan in plans:
+        window = plan.run.window
+        yield Ended(plan, done[window]) if window in done else run_alone(bound, plan, world)
+
+
+class _Apart(Exception):
+    """The windows of a chunk have to go separate ways."""
+
+    def __init__(self, groups: Sequence[Sequence[Plan]]) -> None:
+        super().__init__("the windows go separate ways")
+        self.groups = groups
+
+
+def _one_try(
+    bound: Bound, plans: Sequence[Plan], world: World, number: int
+) -> dict[Window, Outcome]:
+    """One attempt at all of them; the windows that it leaves out are to be run by themselves."""
+    if number > 1:
+        windows = [plan.run.window for plan in plans]
+        first = plans[0]
+        plans = plan_windows(bound, windows, world, parameters=first.run.parameters, how=first.how)
+    odd = [plan for plan in plans if plan.is_unchanged or refusal_of(bound, plan) is not None]
+    if odd:
+        raise _Apart(_groups(plans, apart=[plan.run.window for plan in odd]))
+    return ChunkAttempt(bound, plans, world, number).execute()
+
+
+def _groups(plans: Sequence[Plan], apart: Sequence[Window]) -> list[list[Plan]]:
+    """The plans in groups that follow each other, with some windows in groups of their own."""
+    groups: list[list[Plan]] = []
+    for plan in plans:
+        window, before = plan.run.window, groups[-1][-1].run.window if groups else None
+        joins = before is not None and follows(before, window)
+        if joins and window not in apart and before not in apart:
+            groups[-1].append(plan)
+        else:
+            groups.append([plan])
+    return groups
+
+
+class ChunkAttempt:
+    """One try at the plans of a chunk, and what it has so far."""
+
+    def __init__(self, bound: Bound, plans: Sequence[Plan], world: World, try_number: int) -> None:
+        self._bound, self._world, self._try = bound, world, try_number
+        assert isinstance(bound.target, ChunkPort)
+        self._target: ChunkPort = bound.target
+        self._plans = {plan.run.window: plan for plan in plans}
+        self._chunk = Chunk(tuple(plan.run for plan in plans))
+        self._ids = {window: world.new_attempt_id() for window in self._plans}
+        self._recording = Recording(world, *self._ids.values())
+        self._place = self._target.location(self._chunk, self._ids[self._chunk.window.windows[0]])
+        self._started = world.now()
+        self._notes: tuple[str, ...] = ()
+        self._sent = False
+
+    def execute(self) -> dict[Window, Outcome]:
+        """Publish the windows and say how they ended; those that an audit refused are left out."""
+        recording = self._recording
+        recording.begin(list(self._plans.values()), self._target.uri, self._place, self._try)
+        try:
+            verdicts, results = self._follow()
+        except UnknownCommitError as error:
+            verdicts, results = self._settle(error), {}
+        except BaseException as error:
+            recording.finish("unknown" if self._sent else "failed", error=error)
+            if isinstance(error, Exception) and not self._sent:
+                with suppress(SetpointError):
+                    self._target.drop_stage(self._place)
+            raise
+        self._reach("recorded")
+        return self._outcomes(verdicts, results)
+
+    def _follow(self) -> tuple[dict[Window, Verdict], dict[Window, tuple[AuditResult, ...]]]:
+        self._reach("resolved")
+        session = self._world.engine.session(self._bound.connectors())
+        with self._world.engine.pinned(session):
+            with self._step("read"):
+                frame = self._evaluated(session)
+            with self._step("stage"):
+                parts = self._staged(session, frame)
+            self._reach("staged")
+            with self._step("audit"):
+                results = self._audited(session, parts)
+            self._reach("audited")
+            with self._step("publish"):
+                verdicts = self._published(session, parts, results)
+        self._reach("published")
+        self._record(verdicts, results)
+        return verdicts, results
+
+    def _evaluated(self, session: Any) -> Any:
+        """The rows of all windows: of one call for the span, or of one call for each window."""
+        chunk, inputs = self._chunk, self._bound.sources
+        if chunk.pipeline.spans:
+            read = {name: self._read_span(session, name, item) for name, item in inputs.items()}
+            self._reach("read")
+            return self._checked(evaluate(chunk, self._as_inputs(read)))
+        frames, failed = [], {}
+        for run in chunk.runs:
+            try:
+                pins = run.inputs
+                read = {n: item.read(session, run.window, pins[n]) for n, item in inputs.items()}
+                frames.append((run.window, self._checked(evaluate(run, self._as_inputs(read)))))
+            except TransientError:
+                raise
+            except Exception:
+                failed[run.window] = run  # run by itself, it will say what is wrong
+        if failed:
+            raise _Apart(_groups(list(self._plans.values()), apart=list(failed)))
+        self._reach("read")
+        return self._world.engine.united(frames, self._predicate)
+
+    def _predicate(self, window: Window, kinds: Mapping[str, str]) -> str:
+        rule = self._chunk.pipeline.slice_rule(lambda name: kinds[name])
+        assert rule is not None
+        return rule.predicate(window)
+
+    def _as_inputs(self, frames: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._world.engine.as_input(frame) for name, frame in frames.items()}
+
+    def _read_span(self, session: Any, name: str, source: SourcePort) -> Any:
+        span, pins = self._chunk.window, {run.window: run.inputs[name] for run in self._chunk.runs}
+        if isinstance(source, SpanPort):
+            return source.read_span(session, span, pins)
+        if self._chunk.pipeline.sources[name].whole:
+            return source.read(session, span.windows[0], pins[span.windows[0]])
+        frames = [source.read(session, window, pins[window]) for window in span]
+        return self._world.engine.united(list(zip(span, frames, strict=True)))
+
+    def _checked(self, frame: Any) -> Any:
+        pipeline = self._chunk.pipeline
+        found = self._world.engine.findings(frame, pipeline.needed_columns(), pipeline.function)
+        verdict = judged(found, pipeline.allow)
+        refuse(self._chunk.label, verdict.refused)
+        self._notes = tuple(dict.fromkeys((*self._notes, *verdict.notes)))
+        return frame
+
+    def _staged(self, session: Any, frame: Any) -> Mapping[Window, Staged]:
+        target, audits, chunk = self._target, self._chunk.pipeline.audits, self._chunk
+        first = self._ids[chunk.window.windows[0]]
+        place = self._place
+        with self._world.faults.during("staging", self._try, lambda: target.has_stage(place)):
+            staged = target.stage(frame, chunk, first, audits)
+        for name, source in self._bound.sources.items():
+            for run in chunk.runs:
+                source.confirm(run.window, run.inputs[name])
+        return target.divide(session, staged, chunk, self._ids, audits)
+
+    def _audited(
+        self, session: Any, parts: Mapping[Window, Staged]
+    ) -> dict[Window, tuple[AuditResult, ...]]:
+        results: dict[Window, tuple[AuditResult, ...]] = {}
+        before: int | None = None
+        for run in self._chunk.runs:
+            part = parts[run.window]
+            results[run.window] = audit(self._bound, session, run, part, before)
+            before = part.rows
+        return results
+
+    def _published(
+        self,
+        session: Any,
+        parts: Mapping[Window, Staged],
+        results: Mapping[Window, tuple[AuditResult, ...]],
+    ) -> dict[Window, Verdict]:
+        """Commit the windows that passed their audits: each stretch without a gap at once."""
+        now = self._world.now().isoformat(timespec="seconds")
+        verdicts: dict[Window, Verdict] = {}
+        passed = [run for run in self._chunk.runs if not any(r.blocks for r in results[run.window])]
+        for alone, runs in _stretches(passed, lambda run: self._keeps(run, parts[run.window])):
+            chunk = Chunk(tuple(runs))
+            states = {run.window: self._plans[run.window].state for run in runs}
+            receipts = [
+                receipt_of(run, parts[run.window], states[run.window], alone, now) for run in runs
+            ]
+            rows = None if alone else [parts[run.window] for run in runs]
+            self._sent = True
+            try:
+                landed = self._target.publish_chunk(session, chunk, receipts, rows, states)
+            except Fenced:
+                continue  # somebody was faster: the windows are looked at again, one by one
+            for run, published in zip(runs, landed, strict=True):
+                verdicts[run.window] = Verdict(published.receipt, published, only_receipt=alone)
+        self._reach("committed")
+        return verdicts
+
+    def _keeps(self, run: Run, part: Staged) -> bool:
+        """Whether the window holds these very rows already, so that its receipt is enough."""
+        return same_contents(run, self._plans[run.window].state, part)
+
+    def _record(
+        self,
+        verdicts: Mapping[Window, Verdict],
+        results: Mapping[Window, tuple[AuditResult, ...]],
+    ) -> None:
+        target, recording = self._target, self._recording
+        if all(verdict.only_receipt for verdict in verdicts.values()):
+            with suppress(SetpointError):
+                target.drop_stage(self._place)
+        published = [verdict.published for verdict in verdicts.values() if verdict.published]
+        recording.receipts(target.uri, published)
+        for window, found in results.items():
+            recording.audits(self._ids[window], found)
+        again = RuntimeError("left out of the chunk's commit, to be run by itself next")
+        recording.finish_each(
+            [
+                (attempt, "published", verdicts[window].receipt, None)
+                if window in verdicts
+                else (attempt, "failed", None, again)
+                for window, attempt in self._ids.items()
+            ]
+        )
+
+    def _settle(self, error: UnknownCommitError) -> dict[Window, Verdict]:
+        """The commit's answer was lost: ask the target which windows landed."""
+        try:
+            landed = {
+                window: self._target.landed(window.id, attempt)
+                for window, attempt in self._ids.items()
+            }
+        except SetpointError as unreadable:
+            self._recording.finish("unknown", error=error)
+            raise error from unreadable
+        verdicts = {w: Verdict(found.receipt, found) for w, found in landed.items() if found}
+        if not verdicts:
+            self._recording.finish("unknown", error=error)
+            raise error
+        self._record(verdicts, {})
+        return verdicts
+
+    def _outcomes(
+        self,
+        verdicts: Mapping[Window, Verdict],
+        results: Mapping[Window, tuple[AuditResult, ...]],
+    ) -> dict[Window, Outcome]:
+        seconds = (self._world.now() - self._started).total_seconds()
+        return {
+            window: Outcome(
+                pipeline=self._chunk.pipeline.name,
+                window=window.id,
+                state="published",
+                reason=self._plans[window].reason,
+                attempt=self._ids[window],
+                receipt=verdict.receipt,
+                only_receipt=verdict.only_receipt,
+                audits=results.get(window, ()),
+                notes=self._notes,
+                seconds=seconds / len(self._plans),
+                tries=self._try,
+            )
+            for window, verdict in verdicts.items()
+        }
+
+    def _step(self, name: str) -> Any:
+        others = len(self._plans) - 1
+        self._world.tell(f"{self._chunk.label}  {name}")
+        return self._recording.step(name, {"what": f"together with {others:,} other windows"})
+
+    def _reach(self, point: str) -> None:
+        self._world.faults.reach(point, self._try)
+
+
+def _stretches(
+    runs: Sequence[Run], kind: Callable[[Run], bool]
+) -> Iterator[tuple[bool, list[Run]]]:
+    """Runs of one kind that follow each other, in their order."""
+    for which, same in groupby(runs, kind):
+        stretch: list[Run] = []
+        for run in same:
+            if stretch and not follows(stretch[-1].window, run.window):
+                yield which, stretch
+                stretch = []
+            stretch.append(run)
+        yield which, stretch

@@ -1,0 +1,123 @@
+"""Several windows at once on Delta: a stage divided among them, and one commit for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from setpoint.model.audit import Audit
+from setpoint.model.ports import Published, Staged
+from setpoint.model.receipt import Receipt, SliceState, files_digest
+from setpoint.model.run import Chunk
+from setpoint.model.slice import typed
+from setpoint.model.window import Window
+from setpoint.spark.division import divide
+from setpoint.spark.failures import root_cause
+from setpoint.targets.delta import commit
+from setpoint.targets.delta.fence import refuse_if_fenced
+from setpoint.targets.delta.log import application_id, open_snapshot
+from setpoint.targets.delta.mechanism import choose
+from setpoint.targets.delta.publisher import TURNS, refuse_other_rows
+from setpoint.targets.delta.slices import Slices
+from setpoint.targets.delta.stage import DeltaStage, StagedFile, read_back
+from setpoint.targets.delta.storage import Storage
+from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def divided(
+    session: SparkSession,
+    storage: Storage,
+    staged: Staged,
+    chunk: Chunk,
+    attempts: Mapping[Window, str],
+    audits: Sequence[Audit],
+) -> dict[Window, Staged]:
+    """What a stage holds of each window: its files, rows, fingerprint and violations."""
+    stage: DeltaStage = staged.handle
+    rule = stage.scope.rule
+    if rule is None:
+        raise TypeError(f"{chunk.label} is not divided by a column")
+    windows, owner = chunk.window.windows, rule.index(chunk.window)
+    files: dict[Window, list[StagedFile]] = {window: [] for window in windows}
+    for file in stage.files:
+        window = owner(typed(rule.kind, file.partition[rule.column]))
+        if window is None:
+            raise AssertionError("a row outside of the span was staged")
+        files[window].append(file)
+    shares = divide(read_back(session, storage, staged), rule, windows, audits, staged.violations)
+    return {
+        window: replace(
+            staged,
+            attempt=attempts[window],
+            rows=shares[window].rows,
+            contents=shares[window].contents,
+            violations=shares[window].violations,
+            proven=shares[window].unique,
+            files=files_digest(file.path for file in files[window]),
+            handle=replace(
+                stage,
+                files=tuple(files[window]),
+                only_value=rule.only_value(window),
+                clip=rule.predicate(window),
+            ),
+        )
+        for window in windows
+    }
+
+
+def publish(
+    storage: Storage,
+    chunk: Chunk,
+    receipts: Sequence[Receipt],
+    parts: Sequence[Staged] | None,
+    expected: Mapping[Window, SliceState],
+) -> list[Published]:
+    """One commit: the windows' parts in place of what they held, and a receipt for each.
+
+    Without parts the receipts are renewed alone. Raises `Fenced` when one of the windows is not
+    what it was in `expected`; then nothing of the chunk is committed.
+    """
+    pipeline, windows, moved = chunk.pipeline, chunk.window.windows, ""
+    for _ in range(TURNS):
+        snapshot = open_snapshot(storage)
+        for number, window in enumerate(windows):
+            part = parts[number] if parts else None
+            refuse_if_fenced(pipeline, snapshot, window, expected[window], part)
+        if choose(snapshot, pipeline.write, pipeline.slice_column).kind != "files":
+            raise changed_meanwhile(f"at {storage.uri}", "features")
+        looked_at = snapshot.version if snapshot else None
+        receipts = [replace(receipt, looked_at=looked_at) for receipt in receipts]
+        fences = [(application_id(r.pipeline, r.window), r.generation) for r in receipts]
+        stage = _together(parts) if parts else None
+        try:
+            commit.commit_files(snapshot, storage, chunk, receipts, stage, fences)
+        except commit.TableMoved as error:
+            moved = root_cause(error)
+            continue
+        with after_commit(chunk):
+            version = snapshot.version + 1 if snapshot else 0
+            return _counted(storage, chunk, receipts, version, counted=parts is not None)
+    raise lost_races(chunk, TURNS, moved)
+
+
+def _together(parts: Sequence[Staged]) -> DeltaStage:
+    stages: list[DeltaStage] = [part.handle for part in parts]
+    return replace(stages[0], files=tuple(file for stage in stages for file in stage.files))
+
+
+def _counted(
+    storage: Storage, chunk: Chunk, receipts: Sequence[Receipt], version: int, *, counted: bool
+) -> list[Published]:
+    """Count the published slices in the log."""
+    snapshot = open_snapshot(storage, version)
+    if snapshot is None:
+        raise not_in_table(chunk, f"who removed the table at {storage.uri}")
+    if counted:
+        files = Slices(chunk.pipeline, snapshot).files(chunk.window.windows)
+        for run, receipt in zip(chunk.runs, receipts, strict=True):
+            refuse_other_rows(run, receipt, receipt.rows, files[run.window], storage, version)
+    return [Published(receipt, version, snapshot.table_id) for receipt in receipts]

@@ -1,0 +1,243 @@
+"""Several windows in one job and one commit: each ends as if it had been run by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from setpoint import Pipeline, Window, delta, row_count, source, sql, unique
+from setpoint.errors import SetpointError
+from setpoint.flow.backfill import backfill, chunks_of
+from setpoint.flow.run import plan_windows
+
+DAYS = "2026-04-01..2026-04-06"
+
+
+def day(number: int) -> dt.date:
+    return dt.date(2026, 4, number)
+
+
+@pytest.fixture
+def orders(lab: Any) -> Any:
+    """Six days of orders, two a day for each of three customers."""
+    rows = [
+        (number * 100 + order, f"c{order % 3}", float(order), day(number))
+        for number in range(1, 7)
+        for order in range(6)
+    ]
+    frame = lab.frame(rows, "id int, customer string, amount double, order_date date")
+    frame.write.format("delta").partitionBy("order_date").save(str(lab.root / "orders"))
+    return source(delta("orders"), time="order_date")
+
+
+def summed(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("customer", F.col("order_date").alias("d")).agg(
+        F.sum(F.col("amount").cast("decimal(10,2)")).alias("amount")
+    )
+
+
+def per_window(lab: Any, orders: Any, **rest: Any) -> Pipeline:
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        return summed(rows).where(F.col("d") == window.date)
+
+    return lab.define(job, **rest)
+
+
+def per_span(lab: Any, orders: Any, **rest: Any) -> Pipeline:
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        return summed(rows)
+
+    return lab.define(job, spans=True, **rest)
+
+
+def fill(lab: Any, job: Pipeline, text: str = DAYS, longest: int | None = None) -> Mapping:
+    bound, world = lab.bind(job), lab.world()
+    plans = plan_windows(bound, lab.windows(job, text), world, parameters=job.parameters)
+    ended = list(backfill(bound, plans, world, longest))
+    return {end.plan.run.window.id: end for end in ended}
+
+
+@pytest.mark.parametrize("way", [per_window, per_span])
+def test_a_chunk_is_one_commit_with_a_receipt_for_each_window(
+    lab: Any, orders: Any, way: Any
+) -> None:
+    alone = way(lab, orders, target=delta("alone", partition_by="d"), name="alone")
+    for number in range(1, 7):
+        lab.run(alone, day(number).isoformat())
+    job = way(lab, orders)
+    ended = fill(lab, job)
+    assert [end.outcome.state for end in ended.values()] == ["published"] * 6
+    assert lab.version("out") == 0
+    assert lab.rows("out") == lab.rows("alone")
+    for window, end in ended.items():
+        receipt = end.outcome.receipt
+        assert (receipt.window, receipt.generation, receipt.rows) == (window, 1, 3)
+        assert receipt.contents == lab.state(alone, window).receipt.contents
+    assert lab.run(job, "2026-04-03").state == "unchanged"
+    assert lab.run(job, "2026-04-03", force=True).only_receipt
+    again = fill(lab, job)
+    assert {end.outcome.state for end in again.values()} == {"unchanged"}
+
+
+def test_a_window_that_an_audit_refuses_does_not_sink_the_others(lab: Any, orders: Any) -> None:
+    """The good windows are published from the same stage; the bad ones say what is wrong."""
+    never = "d <> DATE'2026-04-03' OR customer <> 'c1'"
+    job = per_span(lab, orders, audits=[sql(never)])
+    ended = fill(lab, job)
+    bad = ended.pop("2026-04-03")
+    assert bad.outcome is None
+    assert bad.error.code == "SP-A01"
+    assert "2026-04-03" in bad.error.what
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert {row[1] for row in lab.rows("out")} == {day(n) for n in (1, 2, 4, 5, 6)}
+    assert lab.version("out") == 1  # one commit on each side of the gap
+
+
+def test_a_unique_audit_is_asked_of_each_window(lab: Any, orders: Any) -> None:
+    """A key may come back in another window; where it is there twice, that window is refused."""
+    job = per_span(lab, orders, audits=[unique("customer"), row_count(min=1)])
+    ended = fill(lab, job)
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert all(result.passed for end in ended.values() for result in end.outcome.audits)
+
+    def doubled(window: Window, rows: DataFrame = orders) -> DataFrame:
+        once = rows.select("customer", F.col("order_date").alias("d"))
+        return once.where(F.col("d") == F.lit(day(3))).unionAll(once.distinct())
+
+    place = delta("doubled", partition_by="d")
+    job = lab.define(doubled, name="doubled", spans=True, target=place, audits=[unique("customer")])
+    ended = fill(lab, job)
+    assert ended.pop("2026-04-03").error.code == "SP-A01"
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+
+
+def test_a_window_whose_code_fails_stands_alone_at_once(lab: Any, orders: Any) -> None:
+    calls: list[str] = []
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        calls.append(window.id)
+        if window.id == "2026-04-04":
+            raise ValueError("this day is poisoned")
+        return summed(rows)
+
+    ended = fill(lab, lab.define(job))
+    assert ended.pop("2026-04-04").error.code == "SP-S05"
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert lab.version("out") == 1
+    assert len(calls) <= 6 + 5 + 1
+
+
+def test_a_window_whose_rows_fail_is_found_by_halves(lab: Any, orders: Any) -> None:
+    """Nothing tells which window a failing task worked for; all others are published."""
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        poison = F.raise_error(F.lit("a bad row")).cast("decimal(10,2)")
+        bad = F.col("d") == F.lit(day(5))
+        return summed(rows).withColumn("amount", F.when(bad, poison).otherwise(F.col("amount")))
+
+    ended = fill(lab, lab.define(job, spans=True))
+    assert isinstance(ended.pop("2026-04-05").error, SetpointError)
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert {row[1] for row in lab.rows("out")} == {day(n) for n in (1, 2, 3, 4, 6)}
+
+
+def test_a_row_of_another_window_of_the_chunk_is_refused(lab: Any, orders: Any) -> None:
+    """The other window would hold a row too many, and no count of the whole would show it."""
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        moved = F.lit(window.id == "2026-04-02") & (F.col("customer") == "c1")
+        return summed(rows).withColumn("d", F.when(moved, F.date_add("d", 1)).otherwise(F.col("d")))
+
+    ended = fill(lab, lab.define(job))
+    assert ended.pop("2026-04-02").error.code == "SP-O02"
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert all(end.outcome.receipt.rows == 3 for end in ended.values())
+
+
+def test_a_row_outside_of_the_span_is_refused(lab: Any, orders: Any) -> None:
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        return summed(rows).withColumn("d", F.date_add("d", 1))
+
+    ended = fill(lab, lab.define(job, spans=True), "2026-04-05..2026-04-06")
+    assert {end.error.code for end in ended.values()} == {"SP-O02"}
+
+
+def test_whoever_is_faster_keeps_its_window(lab: Any, orders: Any) -> None:
+    """A window that is published while the chunk is staged is looked at again by itself."""
+    job = per_span(lab, orders)
+    bound, world = lab.bind(job), lab.world()
+    plans = plan_windows(bound, lab.windows(job, DAYS), world, parameters=job.parameters)
+    lab.run(job, "2026-04-02")
+    ended = {end.plan.run.window.id: end.outcome for end in backfill(bound, plans, world)}
+    assert ended["2026-04-02"].state == "unchanged"
+    assert lab.state(job, "2026-04-02").generation == 1
+    assert sorted({row[1] for row in lab.rows("out")}) == [day(n) for n in range(1, 7)]
+    assert len(lab.rows("out")) == 18
+
+
+@pytest.mark.parametrize("point", ["read", "staged", "audited", "committed", "published"])
+def test_a_crash_of_a_chunk_loses_and_doubles_nothing(lab: Any, orders: Any, point: str) -> None:
+    """A passing failure is retried; what landed before it is recognised in the target."""
+    job = per_span(lab, orders)
+    bound, world = lab.bind(job), lab.world(f"{point}@1:raise")
+    plans = plan_windows(bound, lab.windows(job, DAYS), world, parameters=job.parameters)
+    ended = list(backfill(bound, plans, world))
+    landed = point in ("committed", "published")
+    states = {end.outcome.state for end in ended if end.outcome}
+    assert states == {"unchanged" if landed else "published"}
+    assert lab.version("out") == 0
+    assert len(lab.rows("out")) == 18
+
+
+def test_months_of_days_and_names_of_days(lab: Any, orders: Any) -> None:
+    """A window may own many partitions, and a column may hold the names of windows."""
+    monthly = per_span(lab, source(delta("orders"), time="order_date"), every="month")
+    assert {e.outcome.receipt.rows for e in fill(lab, monthly, "2026-03..2026-05").values()} == {
+        0,
+        18,
+    }
+    assert lab.version("out") == 0
+
+    def named(window: Window, rows: DataFrame = orders) -> DataFrame:
+        return summed(rows).withColumn("d", F.date_format("d", "yyyy-MM-dd"))
+
+    job = lab.define(named, spans=True, name="named", target=delta("named", partition_by="d"))
+    assert {e.outcome.receipt.rows for e in fill(lab, job).values()} == {3}
+    assert {e.outcome.receipt.rows for e in fill(lab, job, "2026-04-02..2026-04-03").values()} == {
+        3
+    }
+    restated = lab.define(
+        lambda window, rows=orders: named(window, rows).where("customer <> 'c0'"),
+        spans=True,
+        name="named",
+        target=delta("named", partition_by="d"),
+    )
+    assert {
+        e.outcome.receipt.rows for e in fill(lab, restated, "2026-04-02..2026-04-03").values()
+    } == {2}
+    assert len(lab.rows("named")) == 4 * 3 + 2 * 2
+
+
+def test_spans_take_a_span_even_of_one_window(lab: Any, orders: Any) -> None:
+    """Whoever asks for the date of the window hears it on the first day, not in a backfill."""
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        return summed(rows).withColumn("d", window.date)
+
+    with pytest.raises(SetpointError) as told:
+        lab.run(lab.define(job, spans=True), "2026-04-01")
+    assert told.value.code == "SP-D11"
+
+
+def test_chunks_follow_the_size_and_the_gaps(lab: Any, orders: Any) -> None:
+    job = per_span(lab, orders)
+    bound, world = lab.bind(job), lab.world()
+    windows = [*lab.windows(job, "2026-04-01..2026-04-03"), *lab.windows(job, "2026-04-05")]
+    plans = plan_windows(bound, windows, world, parameters=job.parameters)
+    assert [len(chunk) for chunk in chunks_of(bound, plans)] == [3, 1]
+    assert [len(chunk) for chunk in chunks_of(bound, plans, 2)] == [2, 1, 1]
