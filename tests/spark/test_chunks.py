@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from setpoint import Pipeline, Window, delta, row_count, source, sql, unique
 from setpoint.errors import SetpointError
-from setpoint.flow.backfill import backfill, chunks_of
+from setpoint.flow.backfill import Execution, Request, chunks_of, plan_backfill
 from setpoint.flow.run import plan_windows
 
 DAYS = "2026-04-01..2026-04-06"
@@ -56,10 +56,16 @@ def per_span(lab: Any, orders: Any, **rest: Any) -> Pipeline:
 
 
 def fill(lab: Any, job: Pipeline, text: str = DAYS, longest: int | None = None) -> Mapping:
-    bound, world = lab.bind(job), lab.world()
-    plans = plan_windows(bound, lab.windows(job, text), world, parameters=job.parameters)
-    ended = list(backfill(bound, plans, world, longest))
-    return {end.plan.run.window.id: end for end in ended}
+    return {end.plan.run.window.id: end for end in planned(lab, job, text, longest).run()}
+
+
+def planned(
+    lab: Any, job: Pipeline, text: str = DAYS, longest: int | None = None, fault: str = ""
+) -> Execution:
+    world, request = lab.world(fault), Request(only=("all",), longest=longest)
+    windows = lab.windows(job, text)
+    plan = plan_backfill(lab.bind(job), world, world.now(), request, job.parameters, windows)
+    return Execution(plan, world)
 
 
 @pytest.mark.parametrize("way", [per_window, per_span])
@@ -170,10 +176,9 @@ def test_a_row_outside_of_the_span_is_refused(lab: Any, orders: Any) -> None:
 def test_whoever_is_faster_keeps_its_window(lab: Any, orders: Any) -> None:
     """A window that is published while the chunk is staged is looked at again by itself."""
     job = per_span(lab, orders)
-    bound, world = lab.bind(job), lab.world()
-    plans = plan_windows(bound, lab.windows(job, DAYS), world, parameters=job.parameters)
+    execution = planned(lab, job)
     lab.run(job, "2026-04-02")
-    ended = {end.plan.run.window.id: end.outcome for end in backfill(bound, plans, world)}
+    ended = {end.plan.run.window.id: end.outcome for end in execution.run()}
     assert ended["2026-04-02"].state == "unchanged"
     assert lab.state(job, "2026-04-02").generation == 1
     assert sorted({row[1] for row in lab.rows("out")}) == [day(n) for n in range(1, 7)]
@@ -184,9 +189,7 @@ def test_whoever_is_faster_keeps_its_window(lab: Any, orders: Any) -> None:
 def test_a_crash_of_a_chunk_loses_and_doubles_nothing(lab: Any, orders: Any, point: str) -> None:
     """A passing failure is retried; what landed before it is recognised in the target."""
     job = per_span(lab, orders)
-    bound, world = lab.bind(job), lab.world(f"{point}@1:raise")
-    plans = plan_windows(bound, lab.windows(job, DAYS), world, parameters=job.parameters)
-    ended = list(backfill(bound, plans, world))
+    ended = list(planned(lab, job, fault=f"{point}@1:raise").run())
     landed = point in ("committed", "published")
     states = {end.outcome.state for end in ended if end.outcome}
     assert states == {"unchanged" if landed else "published"}

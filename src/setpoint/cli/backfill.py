@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
-from typing import cast, get_args
+from datetime import datetime
+from itertools import groupby
+from typing import Any, cast, get_args
 
 from setpoint import edge
-from setpoint.cli.outcomes import report
+from setpoint.cli import backfills
+from setpoint.cli.outcomes import data_of, error_data, line_of
 from setpoint.cli.output import Output
 from setpoint.cli.selection import (
     add_windows,
@@ -16,10 +20,17 @@ from setpoint.cli.selection import (
     open_project,
     positive,
 )
-from setpoint.flow.backfill import USUALLY, Choice, Only, backfill, choose
-from setpoint.flow.plan import Bound
-from setpoint.flow.run import plan_windows, with_retries
-from setpoint.flow.steps import Plan
+from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
+from setpoint.flow.backfill import (
+    USUALLY,
+    Backfill,
+    Choice,
+    Execution,
+    Only,
+    Request,
+    plan_backfill,
+)
+from setpoint.flow.run import Ended, with_retries
 from setpoint.project.discover import pipeline_named
 
 _LISTED = 40
@@ -27,68 +38,226 @@ _LISTED = 40
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_windows(parser, "every window that should exist")
+    parser.add_argument("id", nargs="?", help="with show and cancel: the id of a backfill")
     parser.add_argument(
         "--only",
         action="append",
         choices=get_args(Only),
         help="windows of this state; may be repeated; default: missing and failed",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the windows and stop")
+    parser.add_argument(
+        "--restate", action="store_true", help="publish windows again although they are done"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before restating")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
     parser.add_argument(
         "--chunk",
         type=positive,
         metavar="N",
         help="at most N windows in one Spark job and one commit; default: as many as fit",
     )
+    parser.add_argument(
+        "--jobs", type=positive, default=1, metavar="N", help="chunks under way at once; default: 1"
+    )
+    parser.add_argument("--newest-first", action="store_true", help="default: the oldest first")
+    parser.add_argument(
+        "--max-failures", type=positive, metavar="N", help="start no more after N failed windows"
+    )
+    parser.add_argument("--fail-fast", action="store_true", help="the same as --max-failures 1")
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
-    only = tuple(cast(Sequence[Only], options.only or USUALLY))
+    if options.pipeline in backfills.ACTIONS:
+        return backfills.execute(options, output)
+    request = _request(options)
     with open_project(options, output) as project:
         pipeline = pipeline_named(project.config, options.pipeline)
+        if pipeline.every.is_incremental:
+            raise _usage(
+                f"{pipeline.name} goes by a high-water mark and has no windows to fill",
+                "Read a range of its cursor again: setpoint run --range A..B",
+            )
         parameters = chosen_parameters(options, pipeline)
         windows = given_windows(options, pipeline, edge.utc_now(), output)
         world = project.world()
 
-        def looked(number: int) -> tuple[Bound, list[Choice]]:
+        def planned(number: int) -> Backfill:
             bound = project.bind(pipeline)
-            return bound, choose(bound, world, edge.utc_now(), only, windows)
+            return plan_backfill(bound, world, edge.utc_now(), request, parameters, windows)
 
-        bound, choices = with_retries(world, pipeline.name, looked)
-        chosen = [choice.window for choice in choices if choice.chosen]
-        for line in _lines(pipeline.name, choices, only):
-            output.note(line)
-        if options.dry_run or not chosen:
-            data = {
-                "pipeline": pipeline.name,
-                "only": list(only),
-                "windows": [_data(choice) for choice in choices],
-            }
-            output.answer(data, ())
+        plan = with_retries(world, pipeline.name, planned)
+        lines = list(_lines(plan))
+        if options.dry_run or not plan.chosen:
+            output.answer(plan.as_dict(), lines)
             return 0
-
-        def planned(number: int) -> list[Plan]:
-            return plan_windows(bound, chosen, world, parameters=parameters)
-
-        plans = with_retries(world, pipeline.name, planned)
-        ended = backfill(bound, plans, world, options.chunk)
-        return report(pipeline.name, ended, len(plans), output)
+        for line in lines:
+            output.note(line)
+        _ask(plan, options, output)
+        return _run(Execution(plan, world), output)
 
 
-def _lines(name: str, choices: Sequence[Choice], only: Sequence[Only]) -> Iterator[str]:
-    chosen = [choice for choice in choices if choice.chosen]
-    yield f"{name}  {len(chosen):,} of {len(choices):,} windows ({' and '.join(only)})"
-    for choice in chosen[:_LISTED]:
-        reason = choice.status.reason.split("  ", 1)[0]
-        yield f"  {choice.window.id}  {choice.status.state}  {reason[:100]}"
-    if len(chosen) > _LISTED:
-        yield f"  and {len(chosen) - _LISTED:,} more, up to {chosen[-1].window.id}"
+def _request(options: argparse.Namespace) -> Request:
+    if options.id is not None:
+        raise _usage(f"{options.id!r:.80} is one word too many", "See: setpoint backfill --help")
+    if options.restate and options.only:
+        raise _usage("--restate and --only exclude each other", "Choose one of them.")
+    if options.fail_fast and options.max_failures:
+        raise _usage("--fail-fast and --max-failures exclude each other", "Choose one of them.")
+    return Request(
+        only=tuple(cast(Sequence[Only], options.only or USUALLY)),
+        restate=options.restate,
+        longest=options.chunk,
+        jobs=options.jobs,
+        newest_first=options.newest_first,
+        max_failures=1 if options.fail_fast else options.max_failures,
+    )
 
 
-def _data(choice: Choice) -> dict[str, object]:
-    return {
-        "window": choice.window.id,
-        "state": choice.status.state,
-        "action": "run" if choice.chosen else "skip",
-        "reason": choice.status.reason,
+def _lines(plan: Backfill) -> Iterator[str]:
+    """The plan as a person reads it: what runs, in how many pieces, and what is skipped and why."""
+    which = (
+        "all, also those that are done" if plan.request.restate else " and ".join(plan.request.only)
+    )
+    rows = f", {plan.rows:,} rows to read" if plan.rows is not None else ""
+    chunks = f" in {_number(len(plan.chunks), 'chunk')}" if plan.chunks else ""
+    yield (
+        f"{plan.pipeline}  {len(plan.chosen):,} of {_number(len(plan.choices), 'window')} "
+        f"({which}){chunks}{rows}"
+    )
+    if plan.alone and len(plan.chosen) > 1:
+        yield f"  one window at a time: {plan.alone}"
+    if plan.resumes:
+        yield f"  this goes on with backfill {plan.backfill_id}, which did not end"
+    listed = list(_stretches(plan.choices))
+    for line in listed[:_LISTED]:
+        yield f"  {line}"
+    if len(listed) > _LISTED:
+        yield f"  and {len(listed) - _LISTED:,} more lines; all of them: --dry-run --json"
+
+
+def _stretches(choices: Sequence[Choice]) -> Iterator[str]:
+    """Neighbours with one fate in one line."""
+
+    def fate(choice: Choice) -> tuple[str, str, str]:
+        return choice.action, choice.status.state, choice.status.reason.split("  ", 1)[0][:100]
+
+    for (action, state, reason), group in groupby(choices, fate):
+        same = list(group)
+        first, last = same[0].window.id, same[-1].window.id
+        which = first if len(same) == 1 else f"{first}..{last} ({len(same):,})"
+        yield f"{action:7}  {which}  {state}{f': {reason}' if reason else ''}"
+
+
+def _ask(plan: Backfill, options: argparse.Namespace, output: Output) -> None:
+    """Windows that are done are published again only by somebody who means it."""
+    done = sum(choice.status.state == "done" for choice in plan.chosen)
+    if not done or options.yes:
+        return
+    if not sys.stdin.isatty() or output.as_json:
+        raise _usage(
+            f"{_number(done, 'window')} would be published again although nothing changed",
+            "Say that you mean it: --yes",
+        )
+    print(f"Publish {_number(done, 'window')} again? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise _usage("it was not confirmed", "Nothing was done.")
+
+
+def _run(execution: Execution, output: Output) -> int:
+    """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json."""
+    plan, progress = execution.backfill, execution.progress
+    started = edge.utc_now()
+    output.event("plan", plan.as_dict())
+    errors: list[tuple[str, SetpointError]] = []
+    windows: list[dict[str, Any]] = []
+    for end in execution.run():
+        window = end.plan.run.window.id
+        if end.outcome is None:
+            error = end.error
+            assert error is not None
+            told = error if isinstance(error, SetpointError) else output.unexpected(error)
+            errors.append((window, told))
+            windows.append(error_data(end.plan, told))
+            output.note(str(told))
+        else:
+            windows.append(data_of(end.outcome))
+            _tell_window(end, output)
+        output.event("window", windows[-1])
+        output.tell(_bar(execution, _since(started)))
+    seconds = _since(started)
+    data = {
+        "backfill": plan.backfill_id,
+        "pipeline": plan.pipeline,
+        "published": progress.published,
+        "unchanged": progress.unchanged,
+        "failed": len(progress.failed),
+        "not_started": progress.windows - progress.done,
+        "seconds": round(seconds, 3),
+        "windows": sorted(windows, key=lambda item: str(item["window"])),
     }
+    summary = list(_summary(execution, errors, seconds))
+    if not errors and not progress.stopped:
+        output.answer(data, summary)
+        return 0
+    worst = max((error for _, error in errors), key=lambda error: error.exit_code, default=None)
+    if worst is None:
+        output.answer(data, summary, ok=False)
+        return 1
+    output.failed(data, summary, worst)
+    return worst.exit_code
+
+
+def _tell_window(end: Ended, output: Output) -> None:
+    outcome = end.outcome
+    assert outcome is not None
+    if not output.is_live:
+        output.line(line_of(output, outcome))
+    for note in outcome.notes:
+        output.note(f"  {outcome.window}  {note}")
+    for result in outcome.warnings:
+        output.warn(f"{outcome.window}  audit {result.name}: {result.detail or 'failed'}")
+
+
+def _bar(execution: Execution, seconds: float) -> str:
+    progress = execution.progress
+    share = progress.done / progress.windows
+    filled = "#" * round(24 * share)
+    rate = progress.done / seconds if seconds else 0.0
+    left = (progress.windows - progress.done) / rate if rate else 0.0
+    failed = f", {len(progress.failed):,} failed" if progress.failed else ""
+    return (
+        f"[{filled:24}] {progress.done:,} of {progress.windows:,} windows{failed}, "
+        f"{rate:.1f} a second, {left:.0f} s left"
+    )
+
+
+def _summary(
+    execution: Execution, errors: Sequence[tuple[str, SetpointError]], seconds: float
+) -> Iterator[str]:
+    """What can be pasted into a ticket."""
+    plan, progress = execution.backfill, execution.progress
+    waiting = progress.windows - progress.done
+    parts = [
+        f"{progress.published:,} published",
+        *([f"{progress.unchanged:,} unchanged"] if progress.unchanged else []),
+        *([f"{len(progress.failed):,} failed"] if progress.failed else []),
+        *([f"{waiting:,} not started ({progress.stopped})"] if waiting else []),
+    ]
+    yield f"backfill {plan.backfill_id}  {plan.pipeline}  {', '.join(parts)} in {seconds:.1f} s"
+    for window, error in errors[:_LISTED]:
+        yield f"  failed  {window}  {error.code} {error.what[:160]}"
+    if errors:
+        ids = ",".join(window for window, _ in sorted(errors)[:_LISTED])
+        yield f"  when they are repaired: setpoint backfill {plan.pipeline} --window {ids}"
+
+
+def _since(started: datetime) -> float:
+    return (edge.utc_now() - started).total_seconds()
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _usage(what: str, next: str) -> UsageError:
+    return UsageError("SP-C01", f"{what[:1].upper()}{what[1:]}.", state=NOTHING_STARTED, next=next)

@@ -32,7 +32,7 @@ def report(name: str, ended: Iterable[Ended], windows: int, output: Output) -> i
         outcomes.append(outcome)
         unchanged += outcome.state == "unchanged"
         if outcome.state == "published" or unchanged <= _SHOWN:
-            output.line(_line(output, outcome))
+            output.line(line_of(output, outcome))
         for note in outcome.notes:
             output.note(f"  {note}")
         for result in outcome.warnings:
@@ -42,8 +42,8 @@ def report(name: str, ended: Iterable[Ended], windows: int, output: Output) -> i
     data = {
         "pipeline": name,
         "windows": sorted(
-            [_data(outcome) for outcome in outcomes]
-            + [_failed_data(plan, error) for plan, error in failures],
+            [data_of(outcome) for outcome in outcomes]
+            + [error_data(plan, error) for plan, error in failures],
             key=lambda item: str(item["window"]),
         ),
     }
@@ -58,7 +58,8 @@ def report(name: str, ended: Iterable[Ended], windows: int, output: Output) -> i
     return worst.exit_code
 
 
-def _line(output: Output, outcome: Outcome) -> str:
+def line_of(output: Output, outcome: Outcome) -> str:
+    """How a window ended, in a line."""
     label = f"{outcome.pipeline}[{outcome.window}]"
     receipt = outcome.receipt
     if outcome.state == "unchanged" or receipt is None:
@@ -71,7 +72,8 @@ def _line(output: Output, outcome: Outcome) -> str:
     )
 
 
-def _data(outcome: Outcome) -> dict[str, Any]:
+def data_of(outcome: Outcome) -> dict[str, Any]:
+    """How a window ended, for a program."""
     receipt = outcome.receipt
     return {
         "window": outcome.window,
@@ -91,7 +93,8 @@ def _data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _failed_data(plan: Plan, error: SetpointError) -> dict[str, Any]:
+def error_data(plan: Plan, error: SetpointError) -> dict[str, Any]:
+    """A window that failed, for a program."""
     return {"window": plan.run.window.id, "state": "failed", "error": error.as_dict()}
 
 

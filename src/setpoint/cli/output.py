@@ -51,6 +51,17 @@ class Output:
             self._clear()
             print(text, flush=True)
 
+    def event(self, name: str, data: Any) -> None:
+        """Something that happened, as a line of JSON before the answer; silent without --json."""
+        if self.as_json:
+            body = {"event": name, "schema": f"setpoint.{self._verb}/1", "data": data}
+            print(json.dumps(body, default=str, ensure_ascii=False), flush=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is shown on a terminal, in one line that changes."""
+        return self._live and not self.verbose
+
     def tell(self, message: str) -> None:
         """Progress: a live line on a terminal, lines with --verbose, silence otherwise."""
         if self.verbose:

@@ -1,18 +1,26 @@
-"""Backfill: many windows, each with what will happen to it and why, in as few jobs as possible."""
+"""Backfill: many windows, each with what will happen to it and why, in as few jobs as possible.
+
+The plan comes first and is kept in the ledger; the executor consumes exactly that plan. What is
+done is known from the receipts in the target, so the same command goes on after a crash, also
+on another machine and with an empty ledger.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from setpoint.flow.chunk import run_chunk, why_alone
 from setpoint.flow.plan import Bound
-from setpoint.flow.run import Ended, record_unchanged
-from setpoint.flow.status import WindowState, WindowStatus, status
-from setpoint.flow.steps import Plan
+from setpoint.flow.run import Ended, plan_windows, record_unchanged
+from setpoint.flow.status import WindowState, WindowStatus, expected_windows, status_of
+from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
+from setpoint.ledger import BackfillRecord, BackfillState, LedgerError
 from setpoint.model.span import follows
 from setpoint.model.window import Window
 
@@ -25,34 +33,6 @@ ONLY: dict[Only, tuple[WindowState, ...]] = {
 }
 USUALLY: tuple[Only, ...] = ("missing", "failed")
 
-
-@dataclass(frozen=True)
-class Choice:
-    """One window of a backfill: its state, and whether it is to run."""
-
-    status: WindowStatus
-    chosen: bool
-
-    @property
-    def window(self) -> Window:
-        return self.status.window
-
-
-def choose(
-    bound: Bound,
-    world: World,
-    now: datetime,
-    only: Sequence[Only],
-    windows: Sequence[Window] | None = None,
-) -> list[Choice]:
-    """The given windows, or all that should exist, with those of the wanted states chosen."""
-    found = status(bound, world, now, windows)
-    if found.problem is not None:
-        raise found.problem
-    wanted = {state for name in only for state in ONLY[name]}
-    return [Choice(item, item.state in wanted) for item in found.windows]
-
-
 # Rows of the inputs that one chunk reads, where that is known: a few minutes of work at most, so
 # that a crash costs little and memory stays what one chunk needs.
 _ROWS = 200_000_000
@@ -60,8 +40,182 @@ _TOGETHER = 400  # windows of a function that takes a span
 _UNITED = 30  # windows whose frames are united: each is a part of one plan
 
 
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, beyond the windows.
+
+    `restate` publishes windows again although they are done. `longest` limits the windows of a
+    chunk, `jobs` says how many chunks are under way at once, `max_failures` after how many
+    failed windows no further chunk is started.
+    """
+
+    only: tuple[Only, ...] = USUALLY
+    restate: bool = False
+    longest: int | None = None
+    jobs: int = 1
+    newest_first: bool = False
+    max_failures: int | None = None
+
+    @property
+    def states(self) -> frozenset[WindowState]:
+        """The states of windows that are to run."""
+        names: Sequence[Only] = ("all",) if self.restate else self.only
+        return frozenset(state for name in names for state in ONLY[name])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One window of a backfill: its state, and what will happen to it."""
+
+    status: WindowStatus
+    plan: Plan
+    chosen: bool
+
+    @property
+    def window(self) -> Window:
+        return self.status.window
+
+    @property
+    def action(self) -> Literal["run", "restate", "skip"]:
+        if not self.chosen:
+            return "skip"
+        return "restate" if self.status.state == "done" else "run"
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """The plan of a backfill: every window, and the chunks of those that will run."""
+
+    backfill_id: str
+    bound: Bound
+    request: Request
+    choices: tuple[Choice, ...]
+    chunks: tuple[tuple[Plan, ...], ...]
+    alone: str
+    started_at: datetime
+    resumes: bool = False
+
+    @property
+    def pipeline(self) -> str:
+        return self.bound.pipeline.name
+
+    @property
+    def chosen(self) -> list[Choice]:
+        return [choice for choice in self.choices if choice.chosen]
+
+    @property
+    def rows(self) -> int | None:
+        """The rows that will be read, as far as the sources tell without being read."""
+        pins = [pin for chunk in self.chunks for plan in chunk for pin in plan.run.inputs.values()]
+        known = [pin.rows for pin in pins if pin.rows is not None]
+        return sum(known) if pins and len(known) == len(pins) else None
+
+    @property
+    def trigger(self) -> str:
+        """What the attempts of the backfill name as their reason."""
+        return f"backfill {self.backfill_id}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain JSON values."""
+        chunk_of = {
+            plan.run.window: number for number, chunk in enumerate(self.chunks, 1) for plan in chunk
+        }
+        return {
+            "backfill": self.backfill_id,
+            "pipeline": self.pipeline,
+            "only": list(self.request.only),
+            "restate": self.request.restate,
+            "chunks": len(self.chunks),
+            "input_rows": self.rows,
+            "one_by_one": self.alone or None,
+            "windows": [
+                {
+                    "window": choice.window.id,
+                    "state": choice.status.state,
+                    "action": choice.action,
+                    "reason": choice.status.reason,
+                    "chunk": chunk_of.get(choice.window),
+                }
+                for choice in self.choices
+            ],
+        }
+
+
+def plan_backfill(
+    bound: Bound,
+    world: World,
+    now: datetime,
+    request: Request,
+    parameters: Mapping[str, Any],
+    windows: Sequence[Window] | None = None,
+) -> Backfill:
+    """Choose among the given windows, or all that should exist, and form chunks; without Spark."""
+    if windows is None:
+        windows = expected_windows(bound, world, now)
+    before = _unfinished(world, bound.pipeline.name, request, windows)
+    plans = plan_windows(bound, windows, world, parameters=parameters)
+    found = status_of(bound, world, plans)
+    choices = [
+        Choice(item, plan, item.state in request.states and not _restated(plan, before, request))
+        for item, plan in zip(found, plans, strict=True)
+    ]
+    chosen = [choice.plan.run.window for choice in choices if choice.chosen]
+    how = How(force=True) if request.restate else USUAL
+    todo = [choice.plan for choice in choices if choice.chosen]
+    if request.restate and chosen:
+        todo = plan_windows(bound, chosen, world, parameters=parameters, how=how)
+    chunks = chunks_of(bound, [plan for plan in todo if not plan.is_unchanged], request.longest)
+    if request.newest_first:
+        chunks.reverse()
+    return Backfill(
+        backfill_id=before.backfill_id if before else world.new_attempt_id(),
+        bound=bound,
+        request=request,
+        choices=tuple(choices),
+        chunks=tuple(tuple(chunk) for chunk in chunks),
+        alone=why_alone(bound),
+        started_at=before.started_at if before else now,
+        resumes=before is not None,
+    )
+
+
+def _restated(plan: Plan, before: BackfillRecord | None, request: Request) -> bool:
+    """Whether the backfill that is resumed has published the window again already."""
+    receipt = plan.state.receipt
+    if not request.restate or before is None or receipt is None or not plan.is_unchanged:
+        return False
+    return datetime.fromisoformat(receipt.published_at) >= before.started_at.replace(microsecond=0)
+
+
+def _unfinished(
+    world: World, pipeline: str, request: Request, windows: Sequence[Window]
+) -> BackfillRecord | None:
+    """The latest backfill that was asked for in the same way, if its process ended before it."""
+    if world.ledger is None:
+        return None
+    try:
+        known = [item for item in world.ledger.backfills(limit=20) if item.pipeline == pipeline]
+    except LedgerError:
+        return None
+    asked = _asked(request, windows)
+    for record in known:
+        same = json.loads(record.plan).get("asked") == asked
+        if same and record.state == "interrupted":
+            return record
+        if same and record.state == "running":
+            gone = world.is_alive(record.host, record.pid, record.process_started) is False
+            return record if gone else None
+    return None
+
+
+def _asked(request: Request, windows: Sequence[Window]) -> dict[str, Any]:
+    """What makes two backfills the same request."""
+    ends = [windows[0].id, windows[-1].id, len(windows)] if windows else []
+    return {"only": list(request.only), "restate": request.restate, "windows": ends}
+
+
 def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -> list[list[Plan]]:
-    """The plans that have something to do, in chunks of windows that follow each other.
+    """The plans in chunks of windows that follow each other.
 
     Without `longest` the size of a chunk follows from what the pipeline allows and from the
     rows that its inputs hold, as far as these are known without reading them.
@@ -84,12 +238,129 @@ def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -
     return chunks
 
 
-def backfill(
-    bound: Bound, plans: Sequence[Plan], world: World, longest: int | None = None
-) -> Iterator[Ended]:
-    """Fulfil the plans, chunk by chunk, and tell how each window ended."""
-    unchanged = [plan for plan in plans if plan.is_unchanged]
-    for plan, outcome in zip(unchanged, record_unchanged(bound, unchanged, world), strict=True):
-        yield Ended(plan, outcome)
-    for chunk in chunks_of(bound, [plan for plan in plans if not plan.is_unchanged], longest):
-        yield from run_chunk(bound, chunk, world)
+@dataclass
+class Progress:
+    """How far a backfill is."""
+
+    windows: int
+    published: int = 0
+    unchanged: int = 0
+    failed: list[Ended] = field(default_factory=list)
+    stopped: str = ""
+
+    @property
+    def done(self) -> int:
+        return self.published + self.unchanged + len(self.failed)
+
+    def count(self, end: Ended) -> None:
+        if end.outcome is None:
+            self.failed.append(end)
+        elif end.outcome.state == "published":
+            self.published += 1
+        else:
+            self.unchanged += 1
+
+
+class Execution:
+    """A backfill under way: chunk by chunk, some at once, until nothing is left or it is told."""
+
+    def __init__(self, backfill: Backfill, world: World) -> None:
+        self.backfill = backfill
+        self._world = replace(world, trigger=backfill.trigger)
+        chosen = backfill.chosen
+        self.progress = Progress(len(chosen))
+        self._settled = [
+            choice.plan
+            for choice in chosen
+            if choice.plan.is_unchanged and not backfill.request.restate
+        ]
+
+    def run(self) -> Iterator[Ended]:
+        """Do it; tells how each window ended, as it ends."""
+        self._begin()
+        state: BackfillState = "interrupted"
+        try:
+            for end in self._ends():
+                self.progress.count(end)
+                yield end
+            state = "failed" if self.progress.failed or self.progress.stopped else "done"
+        finally:
+            self._end(state)
+
+    def _ends(self) -> Iterator[Ended]:
+        bound, world = self.backfill.bound, self._world
+        outcomes = record_unchanged(bound, self._settled, world)
+        for plan, outcome in zip(self._settled, outcomes, strict=True):
+            yield Ended(plan, outcome)
+        if self.backfill.request.jobs == 1:
+            for chunk in self.backfill.chunks:
+                if self._stops():
+                    return
+                yield from run_chunk(bound, chunk, world)
+            return
+        yield from self._at_once()
+
+    def _at_once(self) -> Iterator[Ended]:
+        """Some chunks at a time, each in a session of its own."""
+        waiting = list(self.backfill.chunks)
+        world = replace(self._world, engine=self._world.engine.apart())
+        under_way: set[Future[list[Ended]]] = set()
+        with ThreadPoolExecutor(self.backfill.request.jobs) as pool:
+            while waiting or under_way:
+                while waiting and len(under_way) < self.backfill.request.jobs:
+                    if self._stops():
+                        waiting.clear()
+                        break
+                    under_way.add(pool.submit(_all_of, self.backfill.bound, waiting.pop(0), world))
+                ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    yield from future.result()
+
+    def _stops(self) -> bool:
+        """Whether no further chunk is to be started."""
+        limit, ledger = self.backfill.request.max_failures, self._world.ledger
+        if limit is not None and len(self.progress.failed) >= limit:
+            self.progress.stopped = f"{len(self.progress.failed):,} windows have failed"
+        elif ledger is not None:
+            try:
+                record = ledger.backfill(self.backfill.backfill_id)
+            except LedgerError:
+                record = None  # history only: it must not stop the work
+            if record is not None and record.state == "cancelled":
+                self.progress.stopped = "it was cancelled"
+        return bool(self.progress.stopped)
+
+    def _begin(self) -> None:
+        world, backfill = self._world, self.backfill
+        if world.ledger is None:
+            return
+        windows = [choice.window for choice in backfill.choices]
+        plan = {**backfill.as_dict(), "asked": _asked(backfill.request, windows)}
+        host, pid, started = world.identity
+        record = BackfillRecord(
+            backfill_id=backfill.backfill_id,
+            pipeline=backfill.pipeline,
+            state="running",
+            started_at=backfill.started_at,
+            host=host,
+            pid=pid,
+            process_started=started,
+            plan=json.dumps(plan),
+        )
+        self._tell_ledger(lambda ledger: ledger.begin_backfill(record))
+
+    def _end(self, state: BackfillState) -> None:
+        identifier, now = self.backfill.backfill_id, self._world.now()
+        self._tell_ledger(lambda ledger: ledger.end_backfill(identifier, state, now))
+
+    def _tell_ledger(self, call: Any) -> None:
+        if self._world.ledger is None:
+            return
+        try:
+            call(self._world.ledger)
+        except LedgerError as error:
+            self._world.warn(str(error))
+
+
+def _all_of(bound: Bound, chunk: Sequence[Plan], world: World) -> list[Ended]:
+    return list(run_chunk(bound, chunk, world))

@@ -106,6 +106,19 @@ def status(
     )
 
 
+def expected_windows(bound: Bound, world: World, now: datetime) -> Sequence[Window]:
+    """The windows that should exist, from the first known one to the latest that is complete."""
+    return _expected(bound, _latest_attempts(world, bound.pipeline.name), now)
+
+
+def status_of(bound: Bound, world: World, plans: Sequence[Plan]) -> list[WindowStatus]:
+    """The status of windows that are planned already."""
+    attempts = _latest_attempts(world, bound.pipeline.name)
+    return [
+        _one(plan.run.window, plan.state, plan, attempts.get(plan.run.window.id)) for plan in plans
+    ]
+
+
 def _one(
     window: Window, state: SliceState, plan: Plan | None, attempt: AttemptRecord | None
 ) -> WindowStatus:

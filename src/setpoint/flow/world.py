@@ -22,6 +22,10 @@ class EnginePort(Protocol):
 
     def session(self, connectors: frozenset[str]) -> Any: ...
 
+    def apart(self) -> EnginePort:
+        """The engine for work in several threads: a session of its own for each run."""
+        ...
+
     def pinned(self, session: Any) -> AbstractContextManager[None]:
         """The settings that rows depend on, for the length of a block."""
         ...
@@ -76,6 +80,7 @@ class World:
     now: Callable[[], datetime]
     new_attempt_id: Callable[[], str]
     identity: tuple[str, int, str]
+    is_alive: Callable[[str, int, str], bool | None] = lambda host, pid, started: None
     faults: Faults = field(default_factory=Faults)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     tell: Callable[[str], None] = lambda message: None

@@ -125,7 +125,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def begin_backfill(self, backfill: BackfillRecord) -> None:
-        """Record a backfill and its plan before it does anything."""
+        """Record a backfill and its plan before it does anything, or that it goes on."""
 
     @abstractmethod
     def end_backfill(self, backfill_id: str, state: BackfillState, finished_at: datetime) -> bool:

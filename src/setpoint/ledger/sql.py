@@ -136,8 +136,9 @@ class SqlLedger(Ledger):
         return self._attempts_where(self._tables.attempts.c.trigger == trigger, limit=None)[::-1]
 
     def begin_backfill(self, backfill: BackfillRecord) -> None:
+        statement = self._database.upsert(self._tables.backfills)
         with self._database.writing(BEFORE_PUBLISH) as connection:
-            connection.execute(insert(self._tables.backfills), _columns(backfill))
+            connection.execute(statement, _columns(backfill))
 
     def end_backfill(self, backfill_id: str, state: BackfillState, finished_at: datetime) -> bool:
         require_aware("finished_at", finished_at)

@@ -107,6 +107,7 @@ class Project:
             now=edge.utc_now,
             new_attempt_id=edge.new_attempt_id,
             identity=edge.process_identity(),
+            is_alive=edge.is_alive,
             faults=Faults.from_environment(os.environ),
             retry=RetryPolicy(self.config.tries, self.config.first_wait, self.config.longest_wait),
             tell=self._tell,

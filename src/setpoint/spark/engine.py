@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from setpoint.model.determinism import Finding
 from setpoint.model.window import Window
-from setpoint.spark.session import Sessions, engine_check, require_connectors
+from setpoint.spark.session import Sessions, engine_check, own_session, require_connectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 class _Engine:
     """What an engine does with the frames of a session, wherever that comes from."""
+
+    def session(self, connectors: frozenset[str]) -> SparkSession:
+        raise NotImplementedError
+
+    def apart(self) -> ApartEngine:
+        """The engine for work in several threads."""
+        return ApartEngine(self)
 
     def pinned(self, session: SparkSession) -> AbstractContextManager[None]:
         return pinned(session)
@@ -36,6 +44,20 @@ class _Engine:
         from setpoint.spark.union import united
 
         return united(frames, predicate)
+
+
+class ApartEngine(_Engine):
+    """An engine that gives every run a session of its own, and a fair share of the cores."""
+
+    def __init__(self, engine: _Engine) -> None:
+        self._engine, self._lock = engine, Lock()
+
+    def session(self, connectors: frozenset[str]) -> SparkSession:
+        with self._lock:  # two threads must not start the session at once
+            own = own_session(self._engine.session(connectors))
+        if hasattr(own, "_jsparkSession"):
+            own.sparkContext.setLocalProperty("spark.scheduler.pool", f"run {get_ident()}")
+        return own
 
 
 class SparkEngine(_Engine):

@@ -43,6 +43,8 @@ def tuned_conf(master: str, conf: Mapping[str, str], jars: Iterable[str]) -> dic
     if master.startswith("local"):
         tuned |= {
             "spark.driver.host": "127.0.0.1",
+            # Chunks of a backfill that run at once share the cores, each in a pool of its own.
+            "spark.scheduler.mode": "FAIR",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": f"{driver_memory_mib(machine_memory())}m",
             "spark.sql.shuffle.partitions": str(min(max(2 * (os.cpu_count() or 2), 4), 64)),
