@@ -58,6 +58,7 @@ CODES: dict[str, str] = {
     "SP-R04": "a source changed while it was read",
     "SP-R05": "what the last publish has read cannot be read again",
     "SP-R06": "rows arrived late, and the source's policy is to refuse them",
+    "SP-R07": "a window of another pipeline that is read was not published",
     # HTTP APIs, landing and functions of rows
     "SP-H01": "an API did not answer as it should",
     "SP-H02": "an API's credentials are missing or refused",

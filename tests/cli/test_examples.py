@@ -39,7 +39,9 @@ def told(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     """What a command answers to a program."""
     capfd.readouterr()
     assert main([*words, "--json"]) == 0
-    data: dict[str, Any] = json.loads(capfd.readouterr().out)["data"]
+    *events, answer = capfd.readouterr().out.splitlines()
+    assert all("event" in json.loads(event) for event in events)
+    data: dict[str, Any] = json.loads(answer)["data"]
     return data
 
 

@@ -312,7 +312,7 @@ def test_one_window_that_nobody_thought_of_does_not_end_a_backfill(
         tried.append(plan.run.window.id)
         raise ValueError("o12.exists\n\tat java.lang.Thread")
 
-    monkeypatch.setattr("setpoint.cli.run.run_window", out_of_the_blue)
+    monkeypatch.setattr("setpoint.flow.run.run_window", out_of_the_blue)
     assert main(["run", "daily", "--window", "2026-04-20..2026-04-22", "--json"]) == 3
     body: Any = envelope(capfd)
     assert len(tried) == 3

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from setpoint import Pipeline, Window, delta, row_count, source, sql, unique
 from setpoint.errors import SetpointError
-from setpoint.flow.backfill import Execution, Request, chunks_of, plan_backfill
+from setpoint.flow.backfill import Request, chunks_of, plan_backfill
+from setpoint.flow.execution import Execution
 from setpoint.flow.run import plan_windows
 
 DAYS = "2026-04-01..2026-04-06"
@@ -56,7 +57,7 @@ def per_span(lab: Any, orders: Any, **rest: Any) -> Pipeline:
 
 
 def fill(lab: Any, job: Pipeline, text: str = DAYS, longest: int | None = None) -> Mapping:
-    return {end.plan.run.window.id: end for end in planned(lab, job, text, longest).run()}
+    return {end.window.id: end for end in planned(lab, job, text, longest).run()}
 
 
 def planned(
@@ -178,7 +179,7 @@ def test_whoever_is_faster_keeps_its_window(lab: Any, orders: Any) -> None:
     job = per_span(lab, orders)
     execution = planned(lab, job)
     lab.run(job, "2026-04-02")
-    ended = {end.plan.run.window.id: end.outcome for end in execution.run()}
+    ended = {end.window.id: end.outcome for end in execution.run()}
     assert ended["2026-04-02"].state == "unchanged"
     assert lab.state(job, "2026-04-02").generation == 1
     assert sorted({row[1] for row in lab.rows("out")}) == [day(n) for n in range(1, 7)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, cast, get_args
@@ -21,17 +21,16 @@ from setpoint.cli.selection import (
     positive,
 )
 from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
-from setpoint.flow.backfill import (
-    USUALLY,
-    Backfill,
-    Choice,
-    Execution,
-    Only,
-    Request,
-    plan_backfill,
-)
+from setpoint.flow.backfill import USUALLY, Backfill, Choice, Only, Request, plan_backfill
+from setpoint.flow.cascade import Cascade, Direction, members_of
+from setpoint.flow.execution import Execution
 from setpoint.flow.run import Ended, with_retries
-from setpoint.project.discover import pipeline_named
+from setpoint.flow.status import expected_windows
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.window import Window
+from setpoint.project.discover import pipeline_named, project_pipelines
+from setpoint.project.graph import upstream_of
+from setpoint.project.wiring import Project
 
 _LISTED = 40
 
@@ -64,6 +63,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-failures", type=positive, metavar="N", help="start no more after N failed windows"
     )
     parser.add_argument("--fail-fast", action="store_true", help="the same as --max-failures 1")
+    parser.add_argument(
+        "--upstream", action="store_true", help="first the windows of pipelines that are read"
+    )
+    parser.add_argument(
+        "--downstream", action="store_true", help="then the windows of pipelines that read them"
+    )
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
@@ -81,13 +86,16 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         windows = given_windows(options, pipeline, edge.utc_now(), output)
         world = project.world()
 
-        def planned(number: int) -> Backfill:
-            bound = project.bind(pipeline)
-            return plan_backfill(bound, world, edge.utc_now(), request, parameters, windows)
+        def planned(number: int) -> Backfill | Cascade:
+            bound, now = project.bind(pipeline), edge.utc_now()
+            if directions := _directions(options):
+                those = windows or expected_windows(bound, world, now)
+                return _cascade(pipeline, those, directions, request, parameters, project)
+            return plan_backfill(bound, world, now, request, parameters, windows)
 
         plan = with_retries(world, pipeline.name, planned)
-        lines = list(_lines(plan))
-        if options.dry_run or not plan.chosen:
+        lines = list(_lines(plan) if isinstance(plan, Backfill) else _members(plan))
+        if options.dry_run or not plan.windows:
             output.answer(plan.as_dict(), lines)
             return 0
         for line in lines:
@@ -101,6 +109,13 @@ def _request(options: argparse.Namespace) -> Request:
         raise _usage(f"{options.id!r:.80} is one word too many", "See: setpoint backfill --help")
     if options.restate and options.only:
         raise _usage("--restate and --only exclude each other", "Choose one of them.")
+    if options.only and (options.upstream or options.downstream):
+        raise _usage(
+            "--only is for one pipeline",
+            "Leave it out: with --upstream or --downstream, whatever is not done is done.",
+        )
+    if options.jobs > 1 and (options.upstream or options.downstream):
+        raise _usage("--jobs is for one pipeline", "Leave it out: their order is kept.")
     if options.fail_fast and options.max_failures:
         raise _usage("--fail-fast and --max-failures exclude each other", "Choose one of them.")
     return Request(
@@ -111,6 +126,51 @@ def _request(options: argparse.Namespace) -> Request:
         newest_first=options.newest_first,
         max_failures=1 if options.fail_fast else options.max_failures,
     )
+
+
+def _directions(options: argparse.Namespace) -> tuple[Direction, ...]:
+    upstream: tuple[Direction, ...] = ("upstream",) if options.upstream else ()
+    return (*upstream, "downstream") if options.downstream else upstream
+
+
+def _cascade(
+    root: Pipeline,
+    windows: Sequence[Window],
+    directions: tuple[Direction, ...],
+    request: Request,
+    parameters: Mapping[str, Any],
+    project: Project,
+) -> Cascade:
+    """The windows of a pipeline with those of the pipelines that they read, or that read them."""
+    known = project_pipelines(project.config)
+    if root.name not in known:
+        raise _usage(
+            f"{root.name} is not a pipeline of the project", "Name it in [pipelines] paths."
+        )
+    graph = upstream_of(known.values(), project.config)
+    return Cascade(
+        backfill_id=edge.new_attempt_id(),
+        root=root,
+        members=tuple(members_of(root, windows, known, graph, directions, edge.utc_now())),
+        request=request,
+        parameters=parameters,
+        bind=project.bind,
+        started_at=edge.utc_now(),
+        directions=directions,
+    )
+
+
+def _members(plan: Cascade) -> Iterator[str]:
+    """A cascade as a person reads it: the pipelines in their order, with their windows."""
+    yield f"{_number(plan.windows, 'window')} of {_number(len(plan.members), 'pipeline')}, in order"
+    for member in plan.members:
+        windows = member.windows
+        if windows:
+            which = windows[0].id if len(windows) == 1 else f"{windows[0].id}..{windows[-1].id}"
+            yield (
+                f"  {member.pipeline.name}  {_number(len(windows), 'window')}  {which}  "
+                f"({member.because})"
+            )
 
 
 def _lines(plan: Backfill) -> Iterator[str]:
@@ -148,10 +208,13 @@ def _stretches(choices: Sequence[Choice]) -> Iterator[str]:
         yield f"{action:7}  {which}  {state}{f': {reason}' if reason else ''}"
 
 
-def _ask(plan: Backfill, options: argparse.Namespace, output: Output) -> None:
+def _ask(plan: Backfill | Cascade, options: argparse.Namespace, output: Output) -> None:
     """Windows that are done are published again only by somebody who means it."""
-    done = sum(choice.status.state == "done" for choice in plan.chosen)
-    if not done or options.yes:
+    if isinstance(plan, Backfill):
+        done = sum(choice.action == "restate" for choice in plan.chosen)
+    else:
+        done = sum(len(m.needs) for m in plan.members if m.pipeline.name == plan.pipeline)
+    if not done or not plan.request.restate or options.yes:
         return
     if not sys.stdin.isatty() or output.as_json:
         raise _usage(
@@ -165,22 +228,24 @@ def _ask(plan: Backfill, options: argparse.Namespace, output: Output) -> None:
 
 def _run(execution: Execution, output: Output) -> int:
     """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json."""
-    plan, progress = execution.backfill, execution.progress
+    plan, progress = execution.plan, execution.progress
     started = edge.utc_now()
     output.event("plan", plan.as_dict())
-    errors: list[tuple[str, SetpointError]] = []
+    errors: list[tuple[Ended, SetpointError]] = []
     windows: list[dict[str, Any]] = []
     for end in execution.run():
-        window = end.plan.run.window.id
         if end.outcome is None:
             error = end.error
             assert error is not None
             told = error if isinstance(error, SetpointError) else output.unexpected(error)
-            errors.append((window, told))
-            windows.append(error_data(end.plan, told))
+            if not end.blocked:
+                errors.append((end, told))
+            windows.append({"pipeline": end.pipeline, **error_data(end.window.id, told)})
+            if end.blocked:
+                windows[-1]["state"] = "blocked"
             output.note(str(told))
         else:
-            windows.append(data_of(end.outcome))
+            windows.append({"pipeline": end.pipeline, **data_of(end.outcome)})
             _tell_window(end, output)
         output.event("window", windows[-1])
         output.tell(_bar(execution, _since(started)))
@@ -191,9 +256,10 @@ def _run(execution: Execution, output: Output) -> int:
         "published": progress.published,
         "unchanged": progress.unchanged,
         "failed": len(progress.failed),
+        "blocked": progress.blocked,
         "not_started": progress.windows - progress.done,
         "seconds": round(seconds, 3),
-        "windows": sorted(windows, key=lambda item: str(item["window"])),
+        "windows": sorted(windows, key=lambda item: (item["pipeline"], item["window"])),
     }
     summary = list(_summary(execution, errors, seconds))
     if not errors and not progress.stopped:
@@ -232,23 +298,23 @@ def _bar(execution: Execution, seconds: float) -> str:
 
 
 def _summary(
-    execution: Execution, errors: Sequence[tuple[str, SetpointError]], seconds: float
+    execution: Execution, errors: Sequence[tuple[Ended, SetpointError]], seconds: float
 ) -> Iterator[str]:
     """What can be pasted into a ticket."""
-    plan, progress = execution.backfill, execution.progress
+    plan, progress = execution.plan, execution.progress
     waiting = progress.windows - progress.done
     parts = [
         f"{progress.published:,} published",
         *([f"{progress.unchanged:,} unchanged"] if progress.unchanged else []),
         *([f"{len(progress.failed):,} failed"] if progress.failed else []),
+        *([f"{progress.blocked:,} blocked"] if progress.blocked else []),
         *([f"{waiting:,} not started ({progress.stopped})"] if waiting else []),
     ]
     yield f"backfill {plan.backfill_id}  {plan.pipeline}  {', '.join(parts)} in {seconds:.1f} s"
-    for window, error in errors[:_LISTED]:
-        yield f"  failed  {window}  {error.code} {error.what[:160]}"
+    for end, error in errors[:_LISTED]:
+        yield f"  failed  {end.pipeline}[{end.window.id}]  {error.code} {error.what[:160]}"
     if errors:
-        ids = ",".join(window for window, _ in sorted(errors)[:_LISTED])
-        yield f"  when they are repaired: setpoint backfill {plan.pipeline} --window {ids}"
+        yield "  when they are repaired, the same command does what is left"
 
 
 def _since(started: datetime) -> float:

@@ -12,6 +12,7 @@ from setpoint import edge
 from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
 from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.flow.execution import trigger_of
 from setpoint.ledger import BackfillRecord, Ledger
 
 ACTIONS = ("list", "show", "cancel")
@@ -70,11 +71,12 @@ def _state(record: BackfillRecord) -> str:
 def _windows(ledger: Ledger, record: BackfillRecord) -> list[dict[str, Any]]:
     """The windows of the plan, each with how it ended so far."""
     attempts = {
-        item.window_id: item for item in ledger.attempts_of(f"backfill {record.backfill_id}")
+        (item.pipeline, item.window_id): item
+        for item in ledger.attempts_of(trigger_of(record.backfill_id))
     }
     found = []
     for window in json.loads(record.plan).get("windows", []):
-        attempt = attempts.get(window["window"])
+        attempt = attempts.get((window["pipeline"], window["window"]))
         ended = attempt.state if attempt else ("waiting" if window["action"] != "skip" else "")
         error = attempt.error_text if attempt else None
         found.append({**window, "ended": ended, "error": error})
@@ -105,7 +107,7 @@ def _show(ledger: Ledger, record: BackfillRecord, output: Output) -> int:
         *table(
             [
                 [
-                    item["window"],
+                    f"{item['pipeline']}[{item['window']}]",
                     item["action"],
                     item["ended"],
                     (item["error"] or item["reason"] or "").split("\n", 1)[0][:100],

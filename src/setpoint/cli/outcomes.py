@@ -8,7 +8,6 @@ from typing import Any
 from setpoint.cli.output import Output
 from setpoint.errors import SetpointError
 from setpoint.flow.run import Ended
-from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome
 
 _SHOWN = 20
@@ -17,14 +16,14 @@ _SHOWN = 20
 def report(name: str, ended: Iterable[Ended], windows: int, output: Output) -> int:
     """Tell how each of the windows of a pipeline ended, and return the exit code."""
     outcomes: list[Outcome] = []
-    failures: list[tuple[Plan, SetpointError]] = []
+    failures: list[tuple[str, SetpointError]] = []
     unchanged = 0
     for end in ended:
         if end.outcome is None:
             error = end.error
             assert isinstance(error, Exception)
             told = error if isinstance(error, SetpointError) else output.unexpected(error)
-            failures.append((end.plan, told))
+            failures.append((end.window.id, told))
             if windows > 1:
                 output.note(str(told))
             continue
@@ -43,7 +42,7 @@ def report(name: str, ended: Iterable[Ended], windows: int, output: Output) -> i
         "pipeline": name,
         "windows": sorted(
             [data_of(outcome) for outcome in outcomes]
-            + [error_data(plan, error) for plan, error in failures],
+            + [error_data(window, error) for window, error in failures],
             key=lambda item: str(item["window"]),
         ),
     }
@@ -93,12 +92,12 @@ def data_of(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def error_data(plan: Plan, error: SetpointError) -> dict[str, Any]:
+def error_data(window: str, error: SetpointError) -> dict[str, Any]:
     """A window that failed, for a program."""
-    return {"window": plan.run.window.id, "state": "failed", "error": error.as_dict()}
+    return {"window": window, "state": "failed", "error": error.as_dict()}
 
 
-def _summary(outcomes: list[Outcome], failures: list[tuple[Plan, SetpointError]]) -> str:
-    ids = ", ".join(plan.run.window.id for plan, _ in failures[:10])
+def _summary(outcomes: list[Outcome], failures: list[tuple[str, SetpointError]]) -> str:
+    ids = ", ".join(window for window, _ in failures[:10])
     more = "" if len(failures) <= 10 else f" and {len(failures) - 10} more"
     return f"{len(outcomes)} windows ended well, {len(failures)} did not: {ids}{more}"

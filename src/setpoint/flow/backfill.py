@@ -8,9 +8,9 @@ on another machine and with an empty ledger.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from setpoint.flow.run import Ended, plan_windows, record_unchanged
 from setpoint.flow.status import WindowState, WindowStatus, expected_windows, status_of
 from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
-from setpoint.ledger import BackfillRecord, BackfillState, LedgerError
+from setpoint.ledger import BackfillRecord, LedgerError
 from setpoint.model.span import follows
 from setpoint.model.window import Window
 
@@ -111,9 +111,47 @@ class Backfill:
         return sum(known) if pins and len(known) == len(pins) else None
 
     @property
-    def trigger(self) -> str:
-        """What the attempts of the backfill name as their reason."""
-        return f"backfill {self.backfill_id}"
+    def asked(self) -> dict[str, Any]:
+        """What makes two backfills the same request."""
+        return _asked(self.request, [choice.window for choice in self.choices])
+
+    @property
+    def windows(self) -> int:
+        """How many windows are to run."""
+        return len(self.chosen)
+
+    def work(self, world: World, stops: Callable[[], bool]) -> Iterator[Ended]:
+        """Fulfil the plan; no chunk is started any more once `stops` says so."""
+        settled = [
+            choice.plan
+            for choice in self.chosen
+            if choice.plan.is_unchanged and not self.request.restate
+        ]
+        outcomes = record_unchanged(self.bound, settled, world)
+        for plan, outcome in zip(settled, outcomes, strict=True):
+            yield Ended.of(plan, outcome)
+        if self.request.jobs > 1:
+            yield from self._at_once(replace(world, engine=world.engine.apart()), stops)
+            return
+        for chunk in self.chunks:
+            if stops():
+                return
+            yield from run_chunk(self.bound, chunk, world)
+
+    def _at_once(self, world: World, stops: Callable[[], bool]) -> Iterator[Ended]:
+        """Some chunks at a time, each in a session of its own."""
+        waiting = list(self.chunks)
+        under_way: set[Future[list[Ended]]] = set()
+        with ThreadPoolExecutor(self.request.jobs) as pool:
+            while waiting or under_way:
+                while waiting and len(under_way) < self.request.jobs:
+                    if stops():
+                        waiting.clear()
+                        break
+                    under_way.add(pool.submit(_all_of, self.bound, waiting.pop(0), world))
+                ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    yield from future.result()
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
@@ -130,6 +168,7 @@ class Backfill:
             "one_by_one": self.alone or None,
             "windows": [
                 {
+                    "pipeline": self.pipeline,
                     "window": choice.window.id,
                     "state": choice.status.state,
                     "action": choice.action,
@@ -236,130 +275,6 @@ def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -
             chunks.append([plan])
             rows = size
     return chunks
-
-
-@dataclass
-class Progress:
-    """How far a backfill is."""
-
-    windows: int
-    published: int = 0
-    unchanged: int = 0
-    failed: list[Ended] = field(default_factory=list)
-    stopped: str = ""
-
-    @property
-    def done(self) -> int:
-        return self.published + self.unchanged + len(self.failed)
-
-    def count(self, end: Ended) -> None:
-        if end.outcome is None:
-            self.failed.append(end)
-        elif end.outcome.state == "published":
-            self.published += 1
-        else:
-            self.unchanged += 1
-
-
-class Execution:
-    """A backfill under way: chunk by chunk, some at once, until nothing is left or it is told."""
-
-    def __init__(self, backfill: Backfill, world: World) -> None:
-        self.backfill = backfill
-        self._world = replace(world, trigger=backfill.trigger)
-        chosen = backfill.chosen
-        self.progress = Progress(len(chosen))
-        self._settled = [
-            choice.plan
-            for choice in chosen
-            if choice.plan.is_unchanged and not backfill.request.restate
-        ]
-
-    def run(self) -> Iterator[Ended]:
-        """Do it; tells how each window ended, as it ends."""
-        self._begin()
-        state: BackfillState = "interrupted"
-        try:
-            for end in self._ends():
-                self.progress.count(end)
-                yield end
-            state = "failed" if self.progress.failed or self.progress.stopped else "done"
-        finally:
-            self._end(state)
-
-    def _ends(self) -> Iterator[Ended]:
-        bound, world = self.backfill.bound, self._world
-        outcomes = record_unchanged(bound, self._settled, world)
-        for plan, outcome in zip(self._settled, outcomes, strict=True):
-            yield Ended(plan, outcome)
-        if self.backfill.request.jobs == 1:
-            for chunk in self.backfill.chunks:
-                if self._stops():
-                    return
-                yield from run_chunk(bound, chunk, world)
-            return
-        yield from self._at_once()
-
-    def _at_once(self) -> Iterator[Ended]:
-        """Some chunks at a time, each in a session of its own."""
-        waiting = list(self.backfill.chunks)
-        world = replace(self._world, engine=self._world.engine.apart())
-        under_way: set[Future[list[Ended]]] = set()
-        with ThreadPoolExecutor(self.backfill.request.jobs) as pool:
-            while waiting or under_way:
-                while waiting and len(under_way) < self.backfill.request.jobs:
-                    if self._stops():
-                        waiting.clear()
-                        break
-                    under_way.add(pool.submit(_all_of, self.backfill.bound, waiting.pop(0), world))
-                ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    yield from future.result()
-
-    def _stops(self) -> bool:
-        """Whether no further chunk is to be started."""
-        limit, ledger = self.backfill.request.max_failures, self._world.ledger
-        if limit is not None and len(self.progress.failed) >= limit:
-            self.progress.stopped = f"{len(self.progress.failed):,} windows have failed"
-        elif ledger is not None:
-            try:
-                record = ledger.backfill(self.backfill.backfill_id)
-            except LedgerError:
-                record = None  # history only: it must not stop the work
-            if record is not None and record.state == "cancelled":
-                self.progress.stopped = "it was cancelled"
-        return bool(self.progress.stopped)
-
-    def _begin(self) -> None:
-        world, backfill = self._world, self.backfill
-        if world.ledger is None:
-            return
-        windows = [choice.window for choice in backfill.choices]
-        plan = {**backfill.as_dict(), "asked": _asked(backfill.request, windows)}
-        host, pid, started = world.identity
-        record = BackfillRecord(
-            backfill_id=backfill.backfill_id,
-            pipeline=backfill.pipeline,
-            state="running",
-            started_at=backfill.started_at,
-            host=host,
-            pid=pid,
-            process_started=started,
-            plan=json.dumps(plan),
-        )
-        self._tell_ledger(lambda ledger: ledger.begin_backfill(record))
-
-    def _end(self, state: BackfillState) -> None:
-        identifier, now = self.backfill.backfill_id, self._world.now()
-        self._tell_ledger(lambda ledger: ledger.end_backfill(identifier, state, now))
-
-    def _tell_ledger(self, call: Any) -> None:
-        if self._world.ledger is None:
-            return
-        try:
-            call(self._world.ledger)
-        except LedgerError as error:
-            self._world.warn(str(error))
 
 
 def _all_of(bound: Bound, chunk: Sequence[Plan], world: World) -> list[Ended]:

@@ -68,7 +68,7 @@ def run_chunk(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[End
         return
     except TransientError as error:
         # What passes by itself was waited for already; smaller pieces would wait as long.
-        yield from (Ended(plan, error=error) for plan in plans)
+        yield from (Ended.of(plan, error=error) for plan in plans)
         return
     except Exception as error:
         middle = len(plans) // 2
@@ -78,7 +78,7 @@ def run_chunk(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[End
         return
     for plan in plans:
         window = plan.run.window
-        yield Ended(plan, done[window]) if window in done else run_alone(bound, plan, world)
+        yield Ended.of(plan, done[window]) if window in done else run_alone(bound, plan, world)
 
 
 class _Apart(Exception):

@@ -106,19 +106,31 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a window ended: with an outcome, or with an error."""
+    """How a window ended: with an outcome, or with an error.
 
-    plan: Plan
+    `blocked` says that it was not tried, because of another window that it needs.
+    """
+
+    pipeline: str
+    window: Window
     outcome: Outcome | None = None
     error: Exception | None = None
+    blocked: bool = False
+
+    @classmethod
+    def of(
+        cls, plan: Plan, outcome: Outcome | None = None, error: Exception | None = None
+    ) -> Ended:
+        """How the window of a plan ended."""
+        return cls(plan.run.pipeline.name, plan.run.window, outcome, error)
 
 
 def run_alone(bound: Bound, plan: Plan, world: World) -> Ended:
     """Fulfil one plan; an error is told, so that it does not keep other windows from theirs."""
     try:
-        return Ended(plan, run_window(bound, plan, world))
+        return Ended.of(plan, run_window(bound, plan, world))
     except Exception as error:
-        return Ended(plan, error=error)
+        return Ended.of(plan, error=error)
 
 
 def run_windows(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[Ended]:
@@ -127,7 +139,7 @@ def run_windows(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[E
     settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
     for item in plans:
         outcome = settled.get(item.run.window.id)
-        yield Ended(item, outcome) if outcome else run_alone(bound, item, world)
+        yield Ended.of(item, outcome) if outcome else run_alone(bound, item, world)
 
 
 def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:

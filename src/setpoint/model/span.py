@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn, TypeAlias
@@ -98,23 +98,6 @@ def follows(before: Window, after: Window) -> bool:
     """Whether a window starts where another one of its kind ends."""
     same = (before.grain, before.timezone) == (after.grain, after.timezone)
     return same and to_utc(before.end) == to_utc(after.start)
-
-
-def spans_of(windows: Iterable[Window], longest: int) -> list[Span]:
-    """Windows, oldest first, as spans of at most `longest` windows."""
-    found: list[list[Window]] = []
-    for window in windows:
-        if found and len(found[-1]) < longest and follows(found[-1][-1], window):
-            found[-1].append(window)
-        else:
-            found.append([window])
-    return [Span(tuple(group)) for group in found]
-
-
-def halves(span: Span) -> Sequence[Span]:
-    """A span cut in two."""
-    middle = len(span) // 2
-    return Span(span.windows[:middle]), Span(span.windows[middle:])
 
 
 def _not_one(name: str) -> DefinitionError:

@@ -1,0 +1,101 @@
+"""Pipelines that feed each other, filled from one end to the other with one command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from setpoint.cli.main import main
+
+PIPELINES = """
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from setpoint import Window, delta, pipeline, source
+
+
+@pipeline(every="15 minutes", target=delta("quarters", partition_by="at"))
+def quarters(window: Window) -> DataFrame:
+    spark = SparkSession.getActiveSession()
+    if window.id == "2026-04-30T21:15" and Path("broken").exists():
+        raise ValueError("this quarter is broken")
+    return spark.range(2).select(F.lit(window.start).alias("at"), F.lit(1).alias("n"))
+
+
+@pipeline(every="hour", target=delta("hours", partition_by="hour"))
+def hours(window: Window, rows: DataFrame = source(quarters)) -> DataFrame:
+    return rows.agg(F.sum("n").alias("n")).withColumn("hour", F.lit(window.start))
+
+
+@pipeline(every="day", target=delta("days", partition_by="d"))
+def days(window: Window, rows: DataFrame = source(hours)) -> DataFrame:
+    return rows.agg(F.sum("n").alias("n")).withColumn("d", window.date)
+
+
+@pipeline(every="month", target=delta("months", partition_by="month"))
+def months(window: Window, rows: DataFrame = source(days)) -> DataFrame:
+    return rows.agg(F.sum("n").alias("n")).withColumn("month", window.date)
+"""
+
+
+EVENING = ("--from", "2026-04-30T20:00", "--to", "2026-04-30T23:45")
+
+
+@pytest.fixture
+def project(project_dir: Path, spark: Any) -> Path:
+    (project_dir / "setpoint.toml").write_text('[pipelines]\npaths = ["pipelines"]\n')
+    (project_dir / "pipelines").mkdir(exist_ok=True)
+    (project_dir / "pipelines" / "graph.py").write_text(PIPELINES)
+    return project_dir
+
+
+def total(project: Path, table: str) -> int:
+    return sum(DeltaTable(str(project / table)).to_pyarrow_table()["n"].to_pylist())
+
+
+@pytest.fixture
+def told(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, dict[str, Any]]]:
+    def tell(*words: str) -> tuple[int, dict[str, Any]]:
+        capfd.readouterr()
+        code = main(["backfill", *words, "--json"])
+        return code, json.loads(capfd.readouterr().out.splitlines()[-1])["data"]
+
+    return tell
+
+
+def test_four_grains_from_the_top_and_from_the_bottom(project: Path, told: Any) -> None:
+    """One command fills quarters, hours, a day and its month, each when its inputs are there."""
+    code, plan = told("quarters", *EVENING, "--downstream", "--dry-run")
+    counts = [w["pipeline"] for w in plan["windows"]]
+    assert [counts.count(name) for name in ("quarters", "hours", "days", "months")] == [16, 4, 1, 1]
+    code, done = told("quarters", *EVENING, "--downstream")
+    assert (code, done["published"], done["failed"]) == (0, 22, 0)
+    assert [total(project, name) for name in ("quarters", "hours", "days", "months")] == [32] * 4
+    code, again = told("months", "--window", "2026-04", "--upstream", "--dry-run")
+    assert len(again["windows"]) == 30 * 96 + 30 * 24 + 30 + 1
+    code, again = told("quarters", *EVENING, "--downstream")
+    assert (again["published"], again["unchanged"]) == (0, 22)
+
+
+def test_a_failed_window_blocks_only_what_depends_on_it(project: Path, told: Any) -> None:
+    (project / "broken").touch()
+    code, done = told("quarters", *EVENING, "--downstream")
+    assert code != 0
+    state = {f"{w['pipeline']}[{w['window']}]": w["state"] for w in done["windows"]}
+    bad = {name: how for name, how in state.items() if how != "published"}
+    assert bad == {
+        "quarters[2026-04-30T21:15]": "failed",
+        "hours[2026-04-30T21]": "blocked",
+        "days[2026-04-30]": "blocked",
+        "months[2026-04]": "blocked",
+    }
+    assert total(project, "hours") == 3 * 8
+    (project / "broken").unlink()
+    code, _ = told("quarters", *EVENING, "--downstream")
+    assert code == 0
+    assert total(project, "months") == 32

@@ -1,0 +1,82 @@
+"""Which windows of which pipelines a cascade takes, and what each of them needs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from setpoint import Pipeline, delta, pipeline
+from setpoint.flow.cascade import members_of
+from setpoint.model.ranges import parse_windows
+
+NOW = dt.datetime(2026, 5, 2, 12, tzinfo=dt.timezone.utc)
+
+
+def named(name: str, every: str, **rest: Any) -> Pipeline:
+    place = delta(name, partition_by="at")
+    return pipeline(every=every, target=place, name=name, **rest)(lambda window: None)
+
+
+PIPELINES = {
+    "hours": named("hours", "hour"),
+    "days": named("days", "day"),
+    "months": named("months", "month"),
+    "other": named("other", "day"),
+    "late": named("late", "day", start="2026-04-30"),
+}
+GRAPH = {
+    "hours": (),
+    "days": ("hours",),
+    "months": ("days", "other"),
+    "other": (),
+    "late": ("hours",),
+}
+
+
+def chosen(root: str, text: str, *directions: Any) -> dict[str, list[str]]:
+    one = PIPELINES[root]
+    windows = parse_windows(text, one.every, one.timezone)
+    members = members_of(one, windows, PIPELINES, GRAPH, directions, NOW)
+    return {m.pipeline.name: [window.id for window in m.windows] for m in members}
+
+
+def test_downstream_goes_to_coarser_windows_that_are_over() -> None:
+    """May is not over, so only April is a month; the neighbours are not touched."""
+    found = chosen("hours", "2026-04-30T22..2026-05-01T01", "downstream")
+    assert list(found) == ["hours", "days", "late", "months"]
+    assert found["days"] == ["2026-04-30", "2026-05-01"]
+    assert found["months"] == ["2026-04"]
+
+
+def test_upstream_goes_to_all_that_a_window_reads() -> None:
+    found = chosen("months", "2026-04", "upstream")
+    assert list(found) == ["hours", "days", "other", "months"]
+    assert len(found["hours"]) == 30 * 24
+    assert len(found["days"]) == len(found["other"]) == 30
+
+
+def test_windows_before_the_start_of_a_pipeline_do_not_exist() -> None:
+    assert chosen("hours", "2026-04-29T22..2026-04-30T01", "downstream")["late"] == ["2026-04-30"]
+
+
+def test_both_directions_meet_in_the_middle() -> None:
+    found = chosen("days", "2026-04-30", "upstream", "downstream")
+    assert {name: len(windows) for name, windows in found.items()} == {
+        "hours": 24,
+        "days": 1,
+        "months": 1,
+    }
+
+
+def test_a_window_needs_those_that_lie_in_it() -> None:
+    one = PIPELINES["hours"]
+    windows = parse_windows("2026-04-30T22..2026-05-01T01", one.every)
+    members = members_of(one, windows, PIPELINES, GRAPH, ["downstream"], NOW)
+    needs = {m.pipeline.name: m.needs for m in members}
+    by_day = {
+        window.id: sorted(need.label for need in found) for window, found in needs["days"].items()
+    }
+    assert by_day == {
+        "2026-04-30": ["hours[2026-04-30T22]", "hours[2026-04-30T23]"],
+        "2026-05-01": ["hours[2026-05-01T00]", "hours[2026-05-01T01]"],
+    }
