@@ -99,3 +99,18 @@ def test_a_failed_window_blocks_only_what_depends_on_it(project: Path, told: Any
     code, _ = told("quarters", *EVENING, "--downstream")
     assert code == 0
     assert total(project, "months") == 32
+
+
+def test_a_gap_upstream_is_refused_and_not_read_as_no_rows(project: Path, told: Any) -> None:
+    """An hour without one of its quarters would be a smaller hour, and nobody would notice."""
+    assert (
+        told("quarters", "--window", "2026-04-30T20:00,2026-04-30T20:30..2026-04-30T20:45")[0] == 0
+    )
+    assert main(["run", "hours", "--window", "2026-04-30T20", "--json"]) == 3
+    code, done = told("hours", "--window", "2026-04-30T20")
+    assert code == 3
+    (window,) = done["windows"]
+    assert window["error"]["code"] == "SP-R07"
+    assert "2026-04-30T20:15" in window["error"]["what"]
+    assert told("hours", "--window", "2026-04-30T20", "--upstream")[0] == 0
+    assert total(project, "hours") == 8

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.flow import steps
+from setpoint.flow.gaps import Upstream, gaps_of
 from setpoint.flow.late import changed_inputs, following, late_inputs
 from setpoint.flow.recording import recall_from
 from setpoint.flow.steps import EVERY, USUAL, How, Plan, Step
@@ -29,13 +30,14 @@ class Bound:
     """A pipeline bound to the adapters of its target and its sources.
 
     `quarantine` is the table beside the target for rows with a null in their key, if they are
-    to be put aside.
+    to be put aside. `upstream` are the pipelines whose windows its sources read.
     """
 
     pipeline: Pipeline
     target: TargetPort
     sources: Mapping[str, SourcePort]
     quarantine: Bound | None = None
+    upstream: Mapping[str, Upstream] = field(default_factory=dict)
 
     @cached_property
     def landing(self) -> tuple[str, ...]:
@@ -73,6 +75,7 @@ def plan(
     states = bound.target.inspect(windows, recall)
     pinned = _pinned(bound, windows, states, how)
     first = following(pipeline, bound.target)
+    gaps = gaps_of(bound.upstream, windows)
     mechanism = ""
     plans = []
     for window in windows:
@@ -99,7 +102,7 @@ def plan(
             continue
         mechanism = mechanism or bound.target.mechanism()
         todo = steps_of(bound, run, state, mechanism, how)
-        plans.append(Plan(run, state, reason or "", todo, how))
+        plans.append(Plan(run, state, reason or "", todo, how, gaps.get(window)))
     return plans
 
 

@@ -11,6 +11,7 @@ from setpoint.errors import (
     SetpointError,
 )
 from setpoint.flow.attempt import Attempt
+from setpoint.flow.gaps import refuse_gap
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound, plan, plan_of_frame
 from setpoint.flow.recording import attempt_record, recall_from
@@ -148,6 +149,7 @@ def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:
         if not plan.is_unchanged:
             if not plan.how.force:
                 refuse_late(plan.run, plan.state)
+                refuse_gap(plan.run, plan.gap)
             refuse_lost(bound, plan)
     except SetpointError as error:
         return error

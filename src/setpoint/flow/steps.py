@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
+from setpoint.model.window import Window
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,8 @@ class Plan:
     reason: str
     steps: tuple[Step, ...]
     how: How = USUAL
+    gap: tuple[str, Sequence[Window]] | None = None
+    """A pipeline that is read, and its windows that should be there and are not."""
 
     def without_check(self) -> Plan:
         """The plan for rows of a frame that was checked already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
@@ -60,7 +60,7 @@ class Source:
     """An input of a pipeline: an origin, clipped to the window on its time column.
 
     An incremental pipeline reads one of its inputs from the high-water mark of a cursor on.
-    `upstream` is the pipeline whose target is read, if it is one.
+    `pipeline` is the one whose target is read, if it is one.
     """
 
     origin: Origin
@@ -72,7 +72,12 @@ class Source:
     late: Late = Late()
     partitions: int | None = None
     probe: str = ""
-    upstream: str = ""
+    pipeline: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def upstream(self) -> str:
+        """The name of the pipeline whose target is read; empty if it is none."""
+        return self.pipeline.name if self.pipeline is not None else ""
 
     @property
     def label(self) -> str:
@@ -134,9 +139,9 @@ def source(
     `partitions` is the number of parallel reads of a database. `probe` is a query whose answer
     tells whether the window's part of a database has changed.
     """
-    upstream = ""
+    pipeline = None
     if isinstance(origin, Upstream):
-        upstream, origin = origin.name, origin.target
+        pipeline, origin = origin, origin.target
         if not (time or whole or cursor):
             time = origin.slice_column
     asked: object = origin
@@ -151,7 +156,7 @@ def source(
         )
     if not isinstance(origin, ORIGINS):
         raise source_error(f"source() got {origin!r:.80}, which cannot be read")
-    label = upstream or origin.label
+    label = pipeline.name if pipeline is not None else origin.label
     cursors = (cursor,) if isinstance(cursor, str) else tuple(cursor or ())
     bounded = is_bounded(origin)
     said = (time is not None) + bool(whole) + bool(cursors)
@@ -206,7 +211,7 @@ def source(
         _late(label, late, time),
         partitions,
         probe,
-        upstream,
+        pipeline,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from setpoint import edge
 from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
 from setpoint.flow.faults import Faults
+from setpoint.flow.gaps import Upstream
 from setpoint.flow.plan import Bound
 from setpoint.flow.quarantine import quarantine_of
 from setpoint.flow.retry import RetryPolicy
@@ -135,6 +136,11 @@ class Project:
             target,
             sources,
             Bound(aside, adapters.target(aside), {}) if aside is not None else None,
+            {
+                name: Upstream(item.pipeline, adapters.target(item.pipeline))
+                for name, item in pipeline.sources.items()
+                if item.pipeline is not None and item.time
+            },
         )
 
     def bind_history(self, name: str, uri: str) -> Bound:

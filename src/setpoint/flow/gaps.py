@@ -1,0 +1,88 @@
+"""Gaps upstream: windows of another pipeline that a run would read and that are not published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from setpoint.errors import PermanentError, SetpointError, UsageError
+from setpoint.model.pipeline import Pipeline
+from setpoint.model.ports import TargetPort
+from setpoint.model.ranges import covering
+from setpoint.model.run import Run
+from setpoint.model.window import Window
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A pipeline whose target is read, bound to that target."""
+
+    pipeline: Pipeline
+    target: TargetPort
+
+    def gaps(self, windows: Sequence[Window]) -> dict[Window, list[Window]]:
+        """For each window, those of the upstream pipeline that it needs and that are missing.
+
+        What lies before the pipeline's start, or before the first window that it ever published,
+        is no gap: it does not exist.
+        """
+        pipeline = self.pipeline
+        if pipeline.every.is_incremental or pipeline.newest_counts:
+            return {}
+        try:
+            needed = {
+                window: covering(window.start, window.end, pipeline.every, pipeline.timezone)
+                for window in windows
+            }
+        except UsageError:
+            return {}  # more windows than can be looked at, such as the minutes of years
+        first = pipeline.start or self._first()
+        wanted = sorted({item for found in needed.values() for item in found})
+        states = self.target.inspect(wanted)
+        missing = {
+            item
+            for item in wanted
+            if not states[item].published and (first is None or item >= first)
+        }
+        return {
+            window: [item for item in found if item in missing]
+            for window, found in needed.items()
+            if not missing.isdisjoint(found)
+        }
+
+    def _first(self) -> Window | None:
+        """The first window that was ever published."""
+        known = []
+        for text in self.target.published_windows():
+            try:
+                known.append(Window.parse(text, self.pipeline.every, self.pipeline.timezone))
+            except SetpointError:
+                continue  # a window of the time before the grain or the zone was changed
+        return min(known, default=None)
+
+
+def gaps_of(
+    upstream: Mapping[str, Upstream], windows: Sequence[Window]
+) -> dict[Window, tuple[str, list[Window]]]:
+    """For each window that reads a gap, the pipeline that has it and the missing windows."""
+    found: dict[Window, tuple[str, list[Window]]] = {}
+    for item in upstream.values():
+        for window, missing in item.gaps(windows).items():
+            found.setdefault(window, (item.pipeline.name, missing))
+    return found
+
+
+def refuse_gap(run: Run, gap: tuple[str, Sequence[Window]] | None) -> None:
+    """Refuse to read windows that are not there: they would count as windows without rows."""
+    if gap is None:
+        return
+    name, missing = gap
+    more = f" and {len(missing) - 1:,} more windows" if len(missing) > 1 else ""
+    ids = missing[0].id if len(missing) == 1 else f"{missing[0].id}..{missing[-1].id}"
+    raise PermanentError(
+        "SP-R07",
+        f"{run.label} reads {name}, of which {missing[0].id}{more} was never published.",
+        why="They would count as windows without rows.",
+        next=f"Publish them first: setpoint backfill {name} --window {ids}; or read what is there: "
+        f"setpoint run {run.pipeline.name} --window {run.window.id} --force",
+    )
