@@ -102,6 +102,7 @@ _HOMES = {
     "jdbc": "setpoint.model.origin",
     "land": "setpoint.model.origin",
     "rows": "setpoint.model.origin",
+    "previous": "setpoint.model.source",
     "source": "setpoint.model.source",
     "Span": "setpoint.model.span",
     "Delta": "setpoint.model.table",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.flow.chunk import run_chunk, why_alone
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import Ended, plan_windows, record_unchanged
@@ -189,6 +190,14 @@ def plan_backfill(
     windows: Sequence[Window] | None = None,
 ) -> Backfill:
     """Choose among the given windows, or all that should exist, and form chunks; without Spark."""
+    if bound.pipeline.reads_itself and (request.jobs > 1 or request.newest_first):
+        raise UsageError(
+            "SP-C01",
+            f"Each window of {bound.pipeline.name} reads the one before it.",
+            why="They can only be run one after the other, the oldest first.",
+            state=NOTHING_STARTED,
+            next="Leave --jobs and --newest-first out.",
+        )
     if windows is None:
         windows = expected_windows(bound, world, now)
     before = _unfinished(world, bound.pipeline.name, request, windows)

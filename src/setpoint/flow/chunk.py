@@ -43,6 +43,8 @@ from setpoint.model.window import Window
 
 def why_alone(bound: Bound) -> str:
     """Why the windows of a pipeline are published one by one; empty when they need not be."""
+    if bound.pipeline.reads_itself:
+        return "each window reads the one before it"
     for name, source in bound.sources.items():
         if isinstance(source, LandingPort):
             return f"{name} is landed window by window"

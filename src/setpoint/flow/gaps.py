@@ -19,6 +19,8 @@ class Upstream:
 
     pipeline: Pipeline
     target: TargetPort
+    before: bool = False
+    """What is needed is the window before, of the pipeline itself."""
 
     def gaps(self, windows: Sequence[Window]) -> dict[Window, list[Window]]:
         """For each window, those of the upstream pipeline that it needs and that are missing.
@@ -29,14 +31,13 @@ class Upstream:
         pipeline = self.pipeline
         if pipeline.every.is_incremental or pipeline.newest_counts:
             return {}
+        first = pipeline.start or self._first()
+        if self.before and first is None:
+            return {}  # nothing was ever published: this is the first window
         try:
-            needed = {
-                window: covering(window.start, window.end, pipeline.every, pipeline.timezone)
-                for window in windows
-            }
+            needed = {window: self._needed(window) for window in windows}
         except UsageError:
             return {}  # more windows than can be looked at, such as the minutes of years
-        first = pipeline.start or self._first()
         wanted = sorted({item for found in needed.values() for item in found})
         states = self.target.inspect(wanted)
         missing = {
@@ -49,6 +50,11 @@ class Upstream:
             for window, found in needed.items()
             if not missing.isdisjoint(found)
         }
+
+    def _needed(self, window: Window) -> tuple[Window, ...]:
+        if self.before:
+            return (window.previous(),)
+        return covering(window.start, window.end, self.pipeline.every, self.pipeline.timezone)
 
     def _first(self) -> Window | None:
         """The first window that was ever published."""

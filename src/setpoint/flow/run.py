@@ -129,18 +129,28 @@ class Ended:
 def run_alone(bound: Bound, plan: Plan, world: World) -> Ended:
     """Fulfil one plan; an error is told, so that it does not keep other windows from theirs."""
     try:
-        return Ended.of(plan, run_window(bound, plan, world))
+        return Ended.of(plan, run_window(bound, in_order(bound, plan, world), world))
     except Exception as error:
         return Ended.of(plan, error=error)
 
 
 def run_windows(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[Ended]:
     """Fulfil plans one after the other, in their order."""
-    unchanged = [item for item in plans if item.is_unchanged]
+    # A window that reads the one before it is looked at when that one is done.
+    ahead = () if bound.pipeline.reads_itself else plans
+    unchanged = [item for item in ahead if item.is_unchanged]
     settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
     for item in plans:
         outcome = settled.get(item.run.window.id)
         yield Ended.of(item, outcome) if outcome else run_alone(bound, item, world)
+
+
+def in_order(bound: Bound, item: Plan, world: World) -> Plan:
+    """The plan of a window whose window before may have been published since it was planned."""
+    if not bound.pipeline.reads_itself:
+        return item
+    window, parameters = item.run.window, item.run.parameters
+    return plan_windows(bound, [window], world, parameters=parameters, how=item.how)[0]
 
 
 def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:

@@ -16,9 +16,9 @@ from setpoint.model.fingerprint import code_fingerprint, digest
 from setpoint.model.grain import Grain
 from setpoint.model.moment import during
 from setpoint.model.slice import SliceRule
-from setpoint.model.source import Source
+from setpoint.model.source import Previous, Source
 from setpoint.model.support import refuse_unsupported
-from setpoint.model.table import TABLES, Table
+from setpoint.model.table import TABLES, Postgres, Table
 from setpoint.model.wallclock import zone_of
 from setpoint.model.window import Window
 from setpoint.model.write import (
@@ -78,6 +78,11 @@ class Pipeline:
     def cursor_source(self) -> str | None:
         """The argument that is read from the high-water mark on; None without a mark."""
         return next((name for name, item in self.sources.items() if item.cursor), None)
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether a window needs the one before it."""
+        return any(item.before for item in self.sources.values())
 
     @property
     def slice_column(self) -> str | None:
@@ -165,7 +170,7 @@ def pipeline(
                 f"{chosen!r:.80} is not a pipeline name",
                 "Use letters, digits, '_', '-' and '.', starting with a letter.",
             )
-        sources, parameters = _arguments(chosen, function)
+        sources, parameters = _arguments(chosen, function, target)
         built = Pipeline(
             name=chosen,
             function=function,
@@ -206,6 +211,7 @@ def check(pipeline: Pipeline) -> None:
             "Leave spans=True out: only slices of windows can be told apart afterwards.",
         )
     _check_incremental(pipeline)
+    _check_previous(pipeline)
     slices = isinstance(pipeline.write, (Overwrite, DeleteInsert))
     if pipeline.target.slice_column is None:
         if not isinstance(pipeline.write, Overwrite):
@@ -258,6 +264,23 @@ def _check_incremental(pipeline: Pipeline) -> None:
         )
 
 
+def _check_previous(pipeline: Pipeline) -> None:
+    """A window can only go on from one that has a slice of its own."""
+    if not pipeline.reads_itself:
+        return
+    if not isinstance(pipeline.write, Overwrite) or pipeline.spans or pipeline.every.is_incremental:
+        raise _definition_error(
+            f"{pipeline.name}: previous() goes with write=Overwrite() and windows that are run one "
+            "by one",
+            "Leave spans=True out, and write with Overwrite().",
+        )
+    if isinstance(pipeline.target, Postgres):
+        raise _definition_error(
+            f"{pipeline.name}: previous() does not read from PostgreSQL",
+            "Write to a Delta, Iceberg or Parquet table.",
+        )
+
+
 def newest_of(ids: Iterable[str], pipeline: Pipeline) -> str:
     """The newest of some windows of a pipeline, by their place in time; empty if there is none."""
     windows = []
@@ -284,7 +307,9 @@ def refuse_coarse_partition(pipeline: Pipeline, column: str, unit: Grain) -> Non
     )
 
 
-def _arguments(name: str, function: Callable[..., Any]) -> tuple[dict[str, Source], dict[str, Any]]:
+def _arguments(
+    name: str, function: Callable[..., Any], target: Table
+) -> tuple[dict[str, Source], dict[str, Any]]:
     arguments = list(inspect.signature(function).parameters.values())
     if not arguments or arguments[0].default is not inspect.Parameter.empty:
         raise _definition_error(
@@ -298,6 +323,9 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[dict[str, Sourc
             continue
         if isinstance(argument.default, Source):
             sources[argument.name] = argument.default
+        elif isinstance(argument.default, Previous):
+            column = getattr(target, "slice_column", None)
+            sources[argument.name] = Source(target, column, before=argument.default.schema)
         elif argument.default is inspect.Parameter.empty:
             raise _definition_error(
                 f"{name}: the argument {argument.name!r} has no default",

@@ -73,6 +73,8 @@ class Source:
     partitions: int | None = None
     probe: str = ""
     pipeline: Any = field(default=None, compare=False, repr=False)
+    before: str = ""
+    """The columns, if what is read is the pipeline's own window before."""
 
     @property
     def upstream(self) -> str:
@@ -97,6 +99,8 @@ class Source:
     def definition(self) -> dict[str, object]:
         """The parts of a source that decide what a run reads; they are in the run key."""
         body: dict[str, object] = {"time": self.time, "whole": self.whole}
+        if self.before:
+            body |= {"before": self.before}
         if self.cursor:
             body |= {"cursor": list(self.cursor), "lookback": str(self.lookback or 0)}
         if not isinstance(self.origin, TABLES):
@@ -213,6 +217,31 @@ def source(
         probe,
         pipeline,
     )
+
+
+@dataclass(frozen=True)
+class Previous:
+    """The pipeline's own window before, as the default of an argument."""
+
+    schema: str
+
+
+def previous(schema: str) -> Any:
+    """Declare an input that holds what the pipeline's own window before was published with.
+
+    `schema` names its columns as in SQL, `"customer_id bigint, balance decimal(18,2)"`: the first
+    window of all has no window before and is given no rows. Windows are then run in their order,
+    and none is run while the one before it is missing.
+    """
+    if not isinstance(schema, str) or not schema.strip():
+        raise DefinitionError(
+            "SP-D07",
+            "previous() needs the columns that the window before has.",
+            why="The first window is given no rows, and still has to know their columns.",
+            state=NOTHING_STARTED,
+            next='Write previous("customer_id bigint, balance decimal(18,2)").',
+        )
+    return Previous(schema.strip())
 
 
 def _late(label: str, text: str, time: str | None) -> Late:

@@ -63,6 +63,16 @@ class Adapters:
 
     def source(self, name: str, source: Source, pipeline: Pipeline) -> SourcePort:
         """An input of a pipeline."""
+        if source.before:
+            from setpoint.sources.previous import PreviousSource
+
+            table = replace(source, before="")
+            return PreviousSource(
+                name,
+                source.before,
+                self.target(pipeline),
+                lambda: self.source(name, table, pipeline),
+            )
         origin = source.origin
         match origin:
             case Delta():

@@ -137,9 +137,11 @@ class Project:
             sources,
             Bound(aside, adapters.target(aside), {}) if aside is not None else None,
             {
-                name: Upstream(item.pipeline, adapters.target(item.pipeline))
+                name: Upstream(pipeline, target, before=True)
+                if item.before
+                else Upstream(item.pipeline, adapters.target(item.pipeline))
                 for name, item in pipeline.sources.items()
-                if item.pipeline is not None and item.time
+                if item.before or (item.pipeline is not None and item.time)
             },
         )
 

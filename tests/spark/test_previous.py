@@ -1,0 +1,112 @@
+"""Pipelines that go on from their own window before."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from setpoint import Pipeline, Window, previous, source
+from setpoint import delta as delta_table
+from setpoint.errors import SetpointError
+from setpoint.flow.backfill import Request, plan_backfill
+from setpoint.flow.execution import Execution
+from setpoint.flow.run import plan_windows, run_windows
+
+DAYS = "2026-04-01..2026-04-04"
+
+
+def day(number: int) -> dt.date:
+    return dt.date(2026, 4, number)
+
+
+def write_moves(lab: Any, rows: list[tuple[int, int, int]]) -> None:
+    frame = lab.frame([(a, m, day(d)) for a, m, d in rows], "account int, amount bigint, d date")
+    frame.write.format("delta").mode("overwrite").partitionBy("d").save(str(lab.root / "moves"))
+
+
+@pytest.fixture
+def balance(lab: Any) -> Pipeline:
+    write_moves(lab, [(1, 10, 1), (2, 5, 1), (1, 7, 2), (2, 1, 3), (1, 100, 4)])
+    moves = source(delta_table("moves"), time="d")
+
+    def job(
+        window: Window,
+        before: DataFrame = previous("account int, balance bigint"),
+        rows: DataFrame = moves,
+    ) -> DataFrame:
+        new = rows.select("account", F.col("amount").alias("balance"))
+        both = before.unionByName(new).groupBy("account").agg(F.sum("balance").alias("balance"))
+        return both.withColumn("d", window.date)
+
+    return lab.define(job, start="2026-04-01")
+
+
+def fill(lab: Any, job: Pipeline, text: str = DAYS, **request: Any) -> dict[str, Any]:
+    world = lab.world()
+    asked, windows = Request(**request), lab.windows(job, text)
+    plan = plan_backfill(lab.bind(job), world, world.now(), asked, job.parameters, windows)
+    return {end.window.id: end for end in Execution(plan, world).run()}
+
+
+def balances(lab: Any, number: int) -> dict[int, int]:
+    return {a: b for a, b, d in lab.rows("out") if d == day(number)}
+
+
+def test_windows_run_in_order_each_on_the_one_before(lab: Any, balance: Pipeline) -> None:
+    ended = fill(lab, balance)
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert [balances(lab, n) for n in (1, 2, 3, 4)] == [
+        {1: 10, 2: 5},
+        {1: 17, 2: 5},
+        {1: 17, 2: 6},
+        {1: 117, 2: 6},
+    ]
+    assert lab.run(balance, "2026-04-03").state == "unchanged"
+
+
+def test_a_missing_window_before_is_refused(lab: Any, balance: Pipeline) -> None:
+    lab.run(balance, "2026-04-01")
+    with pytest.raises(SetpointError) as told:
+        lab.run(balance, "2026-04-03")
+    assert told.value.code == "SP-R07"
+    assert "2026-04-02" in told.value.what
+
+
+def test_it_goes_no_further_than_the_first_failure(lab: Any, balance: Pipeline) -> None:
+    def broken(
+        window: Window,
+        before: DataFrame = previous("account int, balance bigint"),
+    ) -> DataFrame:
+        if window.id == "2026-04-02":
+            raise ValueError("not today")
+        return before.limit(0).withColumn("d", window.date)
+
+    ended = fill(lab, lab.define(broken, start="2026-04-01", allow={"pick": "no row is picked"}))
+    assert ended["2026-04-01"].outcome.state == "published"
+    assert [ended[f"2026-04-0{n}"].error.code for n in (2, 3, 4)] == ["SP-S05", "SP-R07", "SP-R07"]
+
+
+def test_a_correction_is_carried_on(lab: Any, balance: Pipeline) -> None:
+    """When the rows of a window change, the next is stale; where they stay, it is not."""
+    fill(lab, balance)
+    write_moves(lab, [(1, 11, 1), (2, 5, 1), (1, 7, 2), (2, 1, 3), (1, 100, 4)])
+    bound, world = lab.bind(balance), lab.world()
+    windows = lab.windows(balance, DAYS)
+    plans = plan_windows(bound, windows, world, parameters=balance.parameters)
+    ended = list(run_windows(bound, plans, world))
+    assert {end.outcome.state for end in ended} == {"published"}
+    assert balances(lab, 4) == {1: 118, 2: 6}
+    assert {end.outcome.state for end in fill(lab, balance, only=("all",)).values()} == {
+        "unchanged"
+    }
+
+
+def test_they_cannot_run_at_once_or_backwards(lab: Any, balance: Pipeline) -> None:
+    for request in ({"jobs": 2}, {"newest_first": True}):
+        with pytest.raises(SetpointError) as told:
+            fill(lab, balance, **request)
+        assert told.value.code == "SP-C01"
