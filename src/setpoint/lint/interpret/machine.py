@@ -1,0 +1,403 @@
+"""Calls, functions and traces: the whole interpreter."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from setpoint.lint.findings import Place
+from setpoint.lint.interpret.call import Call, label_of, place_of
+from setpoint.lint.interpret.expressions import OutOfBudget
+from setpoint.lint.interpret.guards import words
+from setpoint.lint.interpret.scope import Scope
+from setpoint.lint.interpret.shapes import (
+    about_failure,
+    called,
+    is_request,
+    is_task,
+    retries,
+    retry_of,
+)
+from setpoint.lint.interpret.statements import Activation, Statements
+from setpoint.lint.knowledge import library
+from setpoint.lint.knowledge.words import is_dated
+from setpoint.lint.model import Effect, Mode, Program, Step, Target, Trace, Write
+from setpoint.lint.values import (
+    NO_ORIGINS,
+    Class,
+    Connection,
+    Frame,
+    Function,
+    Origin,
+    Value,
+    joined,
+)
+from setpoint.lint.vocabulary import vocabulary
+
+_DEEPEST = 9
+_LOGICAL = vocabulary(
+    "ds ds_nodash ts execution_date logical_date data_interval_start data_interval_end",
+    "next_ds prev_ds",
+)
+# Modes that a helper has as its default: whoever calls it decides.
+_CALLERS_CHOICE = ("append", "overwrite", "replace", "write_truncate")
+_PASS = vocabulary(
+    "append extend add insert update appendleft put fit train partial_fit setdefault push",
+)
+
+
+class Machine(Statements):
+    """Interprets one program into its model."""
+
+    def __init__(self, program: Program, lines: Sequence[str]) -> None:
+        super().__init__(program, lines)
+        self.trace = Trace("run")
+        self.program.traces.append(self.trace)
+        self.functions: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope]] = []
+        self.entered: set[int] = set()
+        self.views: dict[str, Frame] = {}
+        self.order = 0
+        self.unique = 0
+        self.tree: ast.Module | None = None
+        self.top = self.scope
+        self.handed: dict[str, Value] = {}
+        self.nodes: list[ast.AST] = []
+
+    def streaming(self) -> bool:
+        """Does the program belong to a stream processor, which keeps its own marks?"""
+        return any(value.ref.startswith(("pyflink", "ksql")) for value in self.top.names.values())
+
+    def current_function(self) -> ast.AST | None:
+        """The function whose statements are being taken."""
+        return self.nodes[-1] if self.nodes else None
+
+    def module(self, tree: ast.Module) -> None:
+        """The program from its top, then each function that nothing of it has entered."""
+        self.tree = tree
+        self._guarded(lambda: self.block(tree.body))
+        own = called(tree)
+        for wanted in (False, True):
+            for node, scope in list(self.functions):
+                if id(node) not in self.entered and (wanted or node.name not in own):
+                    self._root(node, scope)
+        for inner in ast.walk(tree):
+            if isinstance(inner, ast.ClassDef):
+                self._class(inner)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        methods = [m for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        if all(id(method) in self.entered for method in methods):
+            return
+        found = self.scope.find(node.name)
+        kind = found if found is not None and isinstance(found.thing, Class) else None
+        scope = self.scope
+        instance = Value(fields={}, label="self")
+        assert instance.fields is not None
+        if kind is not None:
+            instance.fields["__class__"] = kind
+            instance.fields.update({k: v for k, v in (kind.fields or {}).items()})
+        else:
+            instance.fields["__class__"] = Value(thing=Class(node, scope))
+        own = called(node)
+        first = [m for m in methods if m.name == "__init__"]
+        for method in [*first, *(m for m in methods if m.name not in own), *methods]:
+            if id(method) not in self.entered:
+                self._root(method, scope, instance)
+
+    def _root(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef,
+        scope: Scope,
+        owner: Value | None = None,
+    ) -> None:
+        outer = self.trace
+        self.trace = Trace(node.name, request=is_request(node))
+        self.trace.task = is_task(node)
+        self.trace.retry = retry_of(node)
+        self.program.traces.append(self.trace)
+        self._guarded(
+            lambda: self._returned(
+                node, self.enter(Function(node, scope, owner), [], {}, place_of(node))
+            )
+        )
+        self.trace = outer
+
+    def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef, value: Value) -> None:
+        """Rows that leave the file: whoever calls the function stores them."""
+        frame = value.frame
+        if frame is None:
+            return
+        rows = frozenset(
+            o
+            for o in frame.rows
+            if not (o.kind == "pick" and o.label.startswith(("limit", "sample", "LIMIT")))
+        )
+        self.wrote(
+            place_of(node), Target(f"what {node.name} returns", "path"), "create", "return",
+            columns=frame.columns, rows=frozenset(o for o in rows if o.kind != "bound"),
+        )  # fmt: skip
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        depth, scope, stack = self.depth, self.scope, list(self.stack)
+        self.nodes.clear()
+        self.budget = max(self.budget, 0) + 30_000
+        with contextlib.suppress(OutOfBudget, RecursionError):
+            work()
+        self.depth, self.scope, self.stack = depth, scope, stack
+        self.atomic.clear()
+
+    def declared(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.functions.append((node, self.scope))
+        library.decorated(self, node)
+
+    def call(self, call: Call) -> Value:
+        thing = call.callee.thing
+        if isinstance(thing, Function):
+            if is_task(thing.node):
+                return self.task(thing, call)
+            return self.enter(thing, call.args, call.kwargs, place_of(call.node))
+        if isinstance(thing, Class):
+            return self._instance(call)
+        known = library.known(self, call)
+        if known is not None:
+            return known
+        return self._unknown(call)
+
+    def _instance(self, call: Call) -> Value:
+        kind = call.callee
+        instance = Value(fields={}, label=call.callee.label, ref=f"{kind.label}()")
+        assert instance.fields is not None
+        instance.fields.update(kind.fields or {})
+        instance.fields["__class__"] = kind
+        constructor = self._method(instance, "__init__")
+        if constructor is not None:
+            self.enter(constructor, call.args, call.kwargs, place_of(call.node))
+        else:
+            instance.fields.update(call.kwargs)
+        return instance
+
+    def _unknown(self, call: Call) -> Value:
+        """A call that nothing is known about: what it was given may come back."""
+        functions = [
+            v.thing for v in (*call.args, *call.kwargs.values()) if isinstance(v.thing, Function)
+        ]
+        if (
+            call.method in ("submit", "map", "apply", "apply_async", "run", "start_new_thread")
+            and functions
+        ):
+            rest = [v for v in call.args if v.thing is not functions[0]]
+            return self.enter(functions[0], rest, call.kwargs, place_of(call.node))
+        receiver = call.receiver
+        origins = call.origins()
+        if receiver is not None:
+            if call.method in _PASS and isinstance(call.node.func, ast.Attribute):
+                self._taint(call.node.func.value, receiver, call, origins)
+            origins = origins | receiver.everything()
+        kept = frozenset(o for o in origins if o.kind not in ("clock", "random") or _carries(call))
+        frame = None
+        if receiver is not None and receiver.frame is not None:
+            frame = replace(receiver.frame, rows=receiver.frame.rows | _decisive(call.origins()))
+        ref = f"{call.ref}()" if call.ref else ""
+        parts = receiver.parts if receiver is not None and call.method in _SAME_TEXT else None
+        return Value(
+            origins=kept, ref=ref, label=label_of(call.node)[:60], thing=frame, parts=parts
+        )
+
+    def _taint(
+        self, node: ast.expr, receiver: Value, call: Call, origins: frozenset[Origin]
+    ) -> None:
+        if receiver.items is not None:
+            receiver.items.extend(call.args[:8])
+            del receiver.items[64:]
+            return
+        if receiver.fields is not None and call.method in ("update", "setdefault"):
+            for value in call.args:
+                receiver.fields.update(value.fields or {})
+            receiver.fields.update(call.kwargs)
+            return
+        if isinstance(node, ast.Name) and receiver.frame is None:
+            self.scope.rebind(node.id, receiver.tainted(origins))
+
+    def enter(
+        self, function: Function, args: list[Value], kwargs: dict[str, Value], place: Place
+    ) -> Value:
+        """A function of the file with the values it is given."""
+        node = function.node
+        self.entered.add(id(node))
+        name = getattr(node, "name", "lambda")
+        if len(self.stack) > _DEEPEST or any(frame.name == name for frame in self.stack[1:]):
+            origins: frozenset[Origin] = NO_ORIGINS
+            for value in (*args, *kwargs.values()):
+                origins = origins | value.everything()
+            return Value(origins=origins)
+        outer = self.scope
+        self.scope = Scope(function.scope)
+        self._parameters(function, args, kwargs)
+        frame = Activation(name, place, retry=retry_of(node) or self.here.retry)
+        frame.failing = self.here.failing or int(about_failure(name))
+        self.stack.append(frame)
+        self.nodes.append(node)
+        try:
+            if isinstance(node, ast.Lambda):
+                return self.value(node.body)
+            self.block(node.body)
+        finally:
+            self.stack.pop()
+            self.nodes.pop()
+            self.scope = outer
+        if frame.yielded:
+            return Value(items=frame.yielded[:16])
+        return joined(frame.returned) if frame.returned else Value(const=None)
+
+    def _parameters(self, function: Function, args: list[Value], kwargs: dict[str, Value]) -> None:
+        spec = function.node.args
+        names = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
+        given = list(args)
+        decorators = getattr(function.node, "decorator_list", [])
+        static = any("staticmethod" in words(item) for item in decorators)
+        if function.owner is not None and names and not static:
+            given.insert(0, function.owner)
+        defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults, strict=True))
+        for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            names.append(arg.arg)
+            if default is not None:
+                defaults[arg.arg] = default
+        for index, name in enumerate(names):
+            if name in kwargs:
+                value = kwargs[name]
+            elif index < len(given):
+                value = given[index]
+            else:
+                value = self._missing(name, defaults.get(name), function.node)
+            self.scope.bind(name, value if value.label else replace(value, label=name))
+        if spec.vararg is not None:
+            self.scope.bind(
+                spec.vararg.arg, Value(items=given[len(names) :], label=spec.vararg.arg)
+            )
+        if spec.kwarg is not None:
+            rest = {k: v for k, v in kwargs.items() if k not in names}
+            self.scope.bind(spec.kwarg.arg, Value(fields=rest, label=spec.kwarg.arg))
+
+    def _missing(self, name: str, default: ast.expr | None, node: ast.AST) -> Value:
+        """A parameter that nobody gave: it comes from outside, or it is its default."""
+        place = place_of(node)
+        if name in _LOGICAL:
+            return Value(origins=frozenset({Origin("logical", place, name)}), label=name)
+        origins = frozenset({Origin("outside", place, name)}) if is_dated(name) else NO_ORIGINS
+        if default is not None and not (
+            isinstance(default, ast.Constant) and default.value is None
+        ):
+            value = self.value(default)
+            if (value.text or value.ref).lower().endswith(_CALLERS_CHOICE):
+                return Value(origins=origins, label=name)
+            if value.parts is None or not is_dated(name):
+                return replace(value.tainted(origins), label=name)
+        return Value(origins=origins, label=name)
+
+    def task(self, function: Function, call: Call, kwargs: dict[str, Value] | None = None) -> Value:
+        """A function that a scheduler runs and repeats on its own."""
+        outer, stack = self.trace, self.stack
+        name = getattr(function.node, "name", "task")
+        self.trace = Trace(name, task=True)
+        self.trace.retry = retry_of(function.node) or retries(call)
+        self.program.traces.append(self.trace)
+        self.stack = [Activation("", Place(1))]
+        args = [] if kwargs is not None else call.args
+        result = self.enter(
+            function, args, call.kwargs if kwargs is None else kwargs, place_of(call.node)
+        )
+        self.trace, self.stack = outer, stack
+        return result
+
+    def transaction(self, connection: Connection | None) -> str:
+        """The transaction that a statement of this moment belongs to."""
+        if self.atomic:
+            return self.atomic[-1]
+        if connection is None or connection.autocommit:
+            self.unique += 1
+            return f"own#{self.unique}"
+        return f"{connection.name}#{connection.transaction}"
+
+    def connection(self, value: Value | None) -> Connection:
+        """The connection behind a cursor, a session or a name."""
+        if value is not None and isinstance(value.thing, Connection):
+            return value.thing
+        label = (value.label if value is not None else "") or "?"
+        if label not in self.connections:
+            self.connections[label] = Connection(label)
+        return self.connections[label]
+
+    def wrote(self, place: Place, target: Target, mode: Mode, api: str, **facts: object) -> Write:
+        """Records a write with what is known about this moment."""
+        self.order += 1
+        guards = self.here.guards
+        guarded = any(
+            not tables or any(target.same(Target(t)) for t in tables) for tables in guards
+        )
+        transaction = facts.pop("transaction", None) or self.transaction(None)
+        write = Write(
+            place,
+            target,
+            mode,
+            api,
+            str(transaction),
+            self.order,
+            path=self.path(),
+            guarded=guarded,
+            failing=bool(self.here.failing),
+            retry=self.here.retry,
+            **facts,  # type: ignore[arg-type]
+        )
+        self.trace.writes.append(write)
+        return write
+
+    def sent(
+        self,
+        place: Place,
+        api: str,
+        *,
+        notification: bool,
+        guarded: bool,
+        content: frozenset[Origin],
+    ) -> None:
+        """Records an effect."""
+        self.order += 1
+        self.trace.effects.append(
+            Effect(
+                place,
+                api,
+                self.order,
+                notification,
+                guarded,
+                bool(self.here.failing),
+                content,
+                self.path(),
+            )
+        )
+
+    def path(self) -> tuple[Step, ...]:
+        return tuple(Step(frame.name, frame.place) for frame in self.stack[1:])
+
+
+_SAME_TEXT = vocabulary(
+    "strip lstrip rstrip lower upper replace dedent encode decode title",
+)
+
+
+def _carries(call: Call) -> bool:
+    """Does a clock or a random value come back out of a call that is not known?
+
+    Conversions and constructors hand it on. Whatever fetches or does something does not.
+    """
+    name = call.name.lower()
+    if call.receiver is not None and call.receiver.everything():
+        return True
+    return name in library.CONVERSIONS or name.startswith(
+        ("to_", "from_", "format", "str", "as_", "parse", "make_", "build_", "_")
+    )
+
+
+def _decisive(origins: frozenset[Origin]) -> frozenset[Origin]:
+    return frozenset(o for o in origins if o.kind in ("pick", "mono") or o.via == "read")

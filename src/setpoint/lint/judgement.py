@@ -1,0 +1,94 @@
+"""What several rules ask about writes: which of them count, and which are cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setpoint.lint.knowledge.words import is_log, is_quarantine, is_state, is_temporary
+from setpoint.lint.model import Program, Trace, Write
+
+CLEARING = ("delete", "truncate")
+REBUILDING = ("drop", "overwrite", "create_as", "replace_slice")
+ADDING = ("append", "merge", "ignore", "overwrite", "replace_slice", "create", "create_as", "put")
+
+
+def passing(write: Write) -> bool:
+    """Is the target gone after the run?"""
+    return write.temporary or is_temporary(write.target.key)
+
+
+def logging(write: Write) -> bool:
+    """Is the target a record of runs?"""
+    return write.mode not in ("rename", "update") and is_log(
+        write.target.key, (*write.names, *write.columns)
+    )
+
+
+def stateful(write: Write) -> bool:
+    """Does the target remember how far the pipeline has come?
+
+    A log of runs grows by a row each time, a mark is replaced.
+    """
+    if write.mode == "append" and logging(write):
+        return False
+    return write.target.kind == "state" or is_state(write.target.key)
+
+
+def lasting(trace: Trace) -> Iterator[Write]:
+    """Writes whose result somebody reads after the run."""
+    if trace.request:
+        return
+    for write in trace.writes:
+        if not passing(write) and not logging(write):
+            yield write
+
+
+def bare_appends(program: Program) -> Iterator[tuple[Trace, Write]]:
+    """Appends that nothing makes repeatable."""
+    for trace in program.traces:
+        if trace.request:
+            continue
+        for write in trace.writes:
+            if write.mode == "append" and not _cleared(program, trace, write):
+                yield trace, write
+
+
+def _cleared(program: Program, trace: Trace, write: Write) -> bool:
+    if passing(write) or logging(write) or write.guarded or write.diffed:
+        return True
+    if stateful(write):
+        return True
+    for other in trace.writes:
+        if not other.target.same(write.target):
+            continue
+        if other.mode in (*CLEARING, *REBUILDING) and other.order < write.order:
+            return True
+        if other.mode == "rename" and other.order > write.order:
+            return True
+        if other.mode == "create" and other.order < write.order and _fresh(program, other):
+            return True
+    if trace.task and _cleared_elsewhere(program, trace, write):
+        return True
+    return any(
+        table.unique and not table.serial and write.target.key == table.key
+        for table in program.tables
+    )
+
+
+def _cleared_elsewhere(program: Program, trace: Trace, write: Write) -> bool:
+    """Another task empties the same target: that is a finding of its own kind."""
+    return any(
+        other.mode in CLEARING and other.target.same(write.target)
+        for task in program.traces
+        if task is not trace and task.task
+        for other in task.writes
+    )
+
+
+def _fresh(program: Program, create: Write) -> bool:
+    statement = create.statement
+    return statement is not None and not statement.if_not_exists
+
+
+def quarantined(write: Write) -> bool:
+    return is_quarantine(write.target.key)

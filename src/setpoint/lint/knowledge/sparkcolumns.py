@@ -1,0 +1,117 @@
+"""Columns of Spark: literals, expressions, windows and the numbers that they give rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from setpoint.lint.interpret.call import Call
+from setpoint.lint.sql.mask import Masked
+from setpoint.lint.texts import Rendered
+from setpoint.lint.values import (
+    NO_ORIGINS,
+    Frame,
+    Origin,
+    OriginKind,
+    Ranking,
+    Value,
+    WindowSpec,
+)
+
+if TYPE_CHECKING:
+    from setpoint.lint.interpret.machine import Machine
+
+
+def literal(call: Call) -> Value:
+    value = call.args[0]
+    if call.name == "lit":
+        return Value(origins=value.everything(), const=0, label="lit")
+    return Value(origins=value.origins, alias=value.text or "", label=value.text or "")
+
+
+def window(call: Call) -> Value | None:
+    """`Window.partitionBy(...).orderBy(...)`."""
+    receiver = call.receiver
+    if receiver is None:
+        return None
+    spec = receiver.thing if isinstance(receiver.thing, WindowSpec) else None
+    if spec is None and (receiver.ref.endswith("Window") or receiver.label == "Window"):
+        spec = WindowSpec()
+    if spec is None:
+        return None
+    values = [item for value in call.args for item in (value.items or [value])]
+    if call.method == "partitionBy":
+        constant = bool(values) and all(value.label == "lit" for value in values)
+        return Value(thing=replace(spec, partitioned=bool(values) and not constant))
+    if call.method == "orderBy":
+        real = [
+            value
+            for value in values
+            if (value.label != "lit" and value.const is not None) or value.parts
+        ]
+        origins = frozenset(
+            o for value in values for o in value.everything() if o.kind in ("mono", "random")
+        )
+        ordered = (
+            any(v.parts is not None or v.alias or v.label not in ("lit",) for v in real)
+            and not origins
+        )
+        columns = tuple(v.text or v.alias for v in values if v.text or v.alias)
+        return Value(thing=replace(spec, ordered=ordered, origins=origins, columns=columns))
+    return Value(thing=spec)
+
+
+def over(call: Call, receiver: Value) -> Value:
+    """A function over a window: it is as stable as the order of the window."""
+    spec = call.args[0].thing if call.args and isinstance(call.args[0].thing, WindowSpec) else None
+    if spec is None:
+        return receiver
+    kept = receiver.origins
+    if spec.ordered:
+        kept = frozenset(origin for origin in kept if origin.kind != "pick")
+    orders = frozenset(Origin("order", call.place, name) for name in spec.columns)
+    return replace(receiver, origins=kept | spec.origins | orders, ref="")
+
+
+def resolved(frame: Frame, origins: frozenset[Origin]) -> frozenset[Origin]:
+    """Origins of a new column: an order by a column stands for what that column comes from."""
+    found = {origin for origin in origins if origin.kind != "order"}
+    for origin in origins:
+        if origin.kind == "order":
+            found |= {
+                o
+                for o in frame.columns.get(origin.label, NO_ORIGINS)
+                if o.kind in ("mono", "random")
+            }
+    return frozenset(found) - frame.rows
+
+
+def ranked(call: Call, ranking: Ranking) -> Value:
+    spec = call.args[0].thing if call.args and isinstance(call.args[0].thing, WindowSpec) else None
+    if spec is None or (spec.ordered and spec.partitioned):
+        return Value(label="row_number()", ref="rank()")
+    kind: OriginKind = "rank" if spec.ordered else "mono"
+    if spec.origins:
+        kind = "mono"
+    why = "row_number()" if spec.ordered else "row_number() without an order"
+    return Value(origins=frozenset({Origin(kind, ranking.place, why)}), label="row_number()")
+
+
+def expression(machine: Machine, text: Value, call: Call) -> Value:
+    """A column as SQL text."""
+    rendered = Rendered(text.parts or (), call.place)
+    masked = Masked(rendered.text)
+    kinds: dict[str, OriginKind] = {
+        "clock": "clock",
+        "random": "random",
+        "mono": "mono",
+        "serial": "serial",
+    }
+    origins = text.origins | {
+        Origin(kinds[mark.kind], rendered.place(mark.offset), mark.text)
+        for mark in masked.marks.values()
+        if mark.kind in kinds
+    }
+    alias = re.search(r"\bas\s+`?(\w+)`?\s*$", rendered.text, re.IGNORECASE)
+    return Value(origins=frozenset(origins), alias=alias[1] if alias else "")

@@ -1,0 +1,27 @@
+"""SP104 append-write: a write that adds its rows again when it is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setpoint.lint.findings import Finding
+from setpoint.lint.judgement import bare_appends, quarantined
+from setpoint.lint.model import Program
+from setpoint.lint.rules.telling import finding, named
+
+KIND = "append-write"
+REPAIR = (
+    "Replace the window's slice, or merge by the business key: setpoint.publish does either "
+    "in one commit."
+)
+
+
+def check(program: Program) -> Iterator[Finding]:
+    for _, write in bare_appends(program):
+        yield finding(
+            KIND,
+            write.place,
+            f"{write.api} adds rows to {named(write.target)}, and a repetition adds them again.",
+            REPAIR,
+            "info" if quarantined(write) or write.failing else "error",
+        )

@@ -1,0 +1,71 @@
+"""SP102 random-id: a random value that becomes data, a key or a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setpoint.lint.findings import Finding
+from setpoint.lint.judgement import lasting, quarantined
+from setpoint.lint.model import Program
+from setpoint.lint.rules.telling import column, finding, named
+from setpoint.lint.values import Origin
+
+KIND = "random-id"
+REPAIR = (
+    "Derive the value from the row's business key (for example setpoint.surrogate_key), or seed it."
+)
+# A program that draws this many kinds of random values makes test data, and means to.
+_GENERATOR = 8
+
+
+def check(program: Program) -> Iterator[Finding]:
+    drawn = {
+        origin
+        for trace in program.traces
+        for write in trace.writes
+        for origins in write.columns.values()
+        for origin in origins
+        if origin.kind == "random" and "uuid" not in origin.label.lower()
+    }
+    generator = len(drawn) >= _GENERATOR
+    for trace in program.traces:
+        for write in lasting(trace):
+            if write.mode in ("delete", "truncate", "drop"):
+                continue
+            for origin in _random(program, write.location):
+                yield finding(
+                    KIND,
+                    origin.place,
+                    f"{origin.label} is part of where {named(write.target)} is written, so "
+                    f"a repetition writes a second copy.",
+                    REPAIR,
+                    "info" if quarantined(write) else "error",
+                )
+            for name, origins in write.columns.items():
+                for origin in _random(program, origins):
+                    if write.mode == "put" and not name:
+                        continue
+                    yield finding(
+                        KIND,
+                        origin.place,
+                        f"{column(name)} of {named(write.target)} is {origin.label}, so a "
+                        f"repetition gives the same row another value.",
+                        REPAIR,
+                        "info" if generator and origin in drawn else "error",
+                    )
+    for name, origin in program.named:
+        if origin.kind == "random":
+            yield finding(
+                KIND,
+                origin.place,
+                f"{name} identifies the run and is random, so each repetition is another run.",
+                "Derive the identifier from the pipeline's name and its window.",
+            )
+
+
+def _random(program: Program, origins: frozenset[Origin]) -> list[Origin]:
+    return [
+        origin
+        for origin in origins
+        if origin.kind == "random" and not (program.seeded and "uuid" not in origin.label.lower())
+    ]

@@ -1,0 +1,49 @@
+"""SP103 unstable-order-key: a row's number depends on an order that nobody fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setpoint.lint.findings import Finding
+from setpoint.lint.judgement import lasting
+from setpoint.lint.knowledge.words import is_key
+from setpoint.lint.model import Program
+from setpoint.lint.rules.telling import column, finding, named
+
+KIND = "unstable-order-key"
+REPAIR = (
+    "Build the key from the row's business columns, or order by columns that are unique together."
+)
+
+
+def check(program: Program) -> Iterator[Finding]:
+    for trace in program.traces:
+        for write in lasting(trace):
+            for origin in write.rows:
+                if origin.kind == "mono":
+                    yield finding(
+                        KIND,
+                        origin.place,
+                        f"{origin.label} decides which rows of {named(write.target)} "
+                        f"belong together, and differs when Spark reads in another order.",
+                        REPAIR,
+                    )
+            for name, origins in write.columns.items():
+                for origin in origins:
+                    if origin.kind == "mono":
+                        yield finding(
+                            KIND,
+                            origin.place,
+                            f"{column(name)} of {named(write.target)} comes from "
+                            f"{origin.label}, which numbers rows in an order that nobody "
+                            f"fixed.",
+                            REPAIR,
+                        )
+                    elif origin.kind == "rank" and is_key(name):
+                        yield finding(
+                            KIND,
+                            origin.place,
+                            f"{column(name)} of {named(write.target)} numbers the rows of "
+                            f"the whole table: one new row changes the keys of others.",
+                            REPAIR,
+                        )

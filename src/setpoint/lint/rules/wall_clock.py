@@ -1,0 +1,122 @@
+"""SP101 wall-clock: a clock value that becomes data, a key, a partition or a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setpoint.lint.findings import Finding, Severity
+from setpoint.lint.judgement import lasting, quarantined, stateful
+from setpoint.lint.knowledge.words import is_audit_column, is_dated, tokens
+from setpoint.lint.model import Program, Write
+from setpoint.lint.rules.telling import column, finding, named
+from setpoint.lint.values import Origin
+from setpoint.lint.vocabulary import vocabulary
+
+KIND = "wall-clock"
+REPAIR = "Take the value from the run's window or logical date, and pass it in as a parameter."
+AUDIT_REPAIR = (
+    "Leave the column out of keys, comparisons and MERGE conditions, or derive it from the window."
+)
+_KEPT = vocabulary(
+    "backup backups archive archived log logs report reports plot plots model models",
+)
+_WRITING = (
+    "append",
+    "merge",
+    "ignore",
+    "overwrite",
+    "replace_slice",
+    "create",
+    "create_as",
+    "update",
+    "put",
+    "rename",
+)
+
+
+def check(program: Program) -> Iterator[Finding]:
+    for trace in program.traces:
+        for write in lasting(trace):
+            if write.mode in _WRITING:
+                yield from _location(write)
+                yield from _columns(write)
+        for effect in trace.effects:
+            for origin in _clock(effect.content):
+                yield finding(
+                    KIND,
+                    origin.place,
+                    f"{origin.label} is part of what {effect.api} sends, so a repetition "
+                    f"sends something else.",
+                    REPAIR,
+                    "info",
+                )
+    for name, origin in program.named:
+        if origin.kind == "clock":
+            yield finding(
+                KIND,
+                origin.place,
+                f"{name} identifies the run and comes from the clock, so each repetition "
+                f"is another run.",
+                "Derive the identifier from the pipeline's name and its window.",
+            )
+    for table in program.tables:
+        for name, origin in table.defaults:
+            if origin.kind == "clock":
+                yield finding(
+                    KIND,
+                    origin.place,
+                    f"{column(name)} of {table.key} is filled by the clock.",
+                    AUDIT_REPAIR,
+                    "info",
+                )
+
+
+def _clock(origins: frozenset[Origin]) -> list[Origin]:
+    return [origin for origin in origins if origin.kind == "clock" and origin.via != "read"]
+
+
+def _location(write: Write) -> Iterator[Finding]:
+    for origin in _clock(write.location):
+        kept = tokens(write.target.key) & _KEPT
+        yield finding(
+            KIND,
+            origin.place,
+            f"{origin.label} is part of where {named(write.target)} is written, so a "
+            f"repetition writes a second copy.",
+            REPAIR,
+            "info" if origin.via == "default" or kept or quarantined(write) else "error",
+        )
+
+
+def _columns(write: Write) -> Iterator[Finding]:
+    for name, origins in write.columns.items():
+        for origin in _clock(origins):
+            if write.mode == "put" and not name and write.target.kind != "state":
+                continue
+            severity, message, repair = _verdict(write, name, origin)
+            yield finding(KIND, origin.place, message, repair, severity)
+
+
+def _verdict(write: Write, name: str, origin: Origin) -> tuple[Severity, str, str]:
+    where = f"{column(name)} of {named(write.target)}"
+    if origin.via == "default":
+        return "info", f"{where} is {origin.label} when no parameter is given.", REPAIR
+    if name and name in write.partitioned:
+        return (
+            "error",
+            f"{origin.label} decides the partition {name} of {named(write.target)}: a "
+            f"repetition on another day writes another one.",
+            REPAIR,
+        )
+    if is_audit_column(name):
+        return "info", f"{where} is {origin.label}: it differs in every repetition.", AUDIT_REPAIR
+    if stateful(write):
+        return (
+            "error",
+            f"{origin.label} becomes the mark in {named(write.target)}: rows that arrive "
+            f"late are never read.",
+            "Save the largest value that was read, not the time of reading.",
+        )
+    if write.target.kind in ("path", "object") and write.mode == "put" and not is_dated(name):
+        return "info", f"{where} is {origin.label}.", AUDIT_REPAIR
+    return "error", f"{where} is {origin.label}, so a repetition stores another value.", REPAIR

@@ -1,0 +1,250 @@
+"""Strings as the program builds them: literal pieces that know their place, and holes.
+
+More than half of the SQL in real pipelines is an f-string, `.format` or `%`. A text keeps the
+literal pieces apart from what is filled in, so that the pieces can be read as SQL and every
+word of them can be pointed at in the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from setpoint.lint.findings import Place
+
+if TYPE_CHECKING:
+    from setpoint.lint.values import Value
+
+_PREFIX = re.compile(r"(?i)([rbfut]{0,3})('''|\"\"\"|'|\")")
+_ESCAPE = re.compile(
+    r"\\(?:\r?\n|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|[0-7]{1,3}|.)",
+    re.DOTALL,
+)
+_PERCENT = re.compile(r"%(?:\((\w+)\))?[-#0 +]*\d*(?:\.\d+)?[sdifrxeg]|%%")
+_BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+
+
+class StringSource:
+    """A string literal in the file; finds the line and column of each of its characters."""
+
+    __slots__ = ("_lines", "_node", "_places")
+
+    def __init__(self, node: ast.expr, lines: Sequence[str]) -> None:
+        self._node = node
+        self._lines = lines
+        self._places: list[tuple[int, int]] | None = None
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character of the decoded text, holes left out."""
+        if self._places is None:
+            self._places = _scan(self._node, self._lines)
+        if not self._places:
+            return self._node.lineno, self._node.col_offset + 1
+        return self._places[min(max(offset, 0), len(self._places) - 1)]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Literal characters; `start` counts the characters of the literal before them."""
+
+    text: str
+    source: StringSource | None
+    start: int = 0
+
+    def cut(self, begin: int, end: int) -> Piece:
+        return Piece(self.text[begin:end], self.source, self.start + begin)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """What a program fills in: a value, by the words it has in the source."""
+
+    value: Value
+    label: str
+
+
+Part = Piece | Hole
+
+
+def _scan(node: ast.expr, lines: Sequence[str]) -> list[tuple[int, int]]:
+    """The place of each literal character between the quotes of a literal, in order."""
+    first, last = node.lineno, node.end_lineno or node.lineno
+    if first < 1 or last > len(lines):
+        return []
+    column = len(lines[first - 1].encode()[: node.col_offset].decode(errors="ignore"))
+    raw = "\n".join([lines[first - 1][column:], *lines[first:last]])
+    places: list[tuple[int, int]] = []
+    starts = [0]
+    starts += [match.end() for match in re.finditer("\n", raw)]
+
+    def at(index: int) -> tuple[int, int]:
+        row = bisect_right(starts, index) - 1
+        return first + row, index - starts[row] + 1 + (column if row == 0 else 0)
+
+    index = 0
+    while index < len(raw):
+        if raw[index] == "#":
+            end = raw.find("\n", index)
+            index = len(raw) if end < 0 else end
+            continue
+        opening = _PREFIX.match(raw, index)
+        if opening is None:
+            index += 1
+            continue
+        index = _literal(raw, opening, places, at)
+    return places
+
+
+def _literal(raw: str, opening: re.Match[str], places: list[tuple[int, int]], at: object) -> int:
+    prefix, quote = opening[1].lower(), opening[2]
+    index = opening.end()
+    while index < len(raw):
+        if raw.startswith(quote, index):
+            return index + len(quote)
+        character = raw[index]
+        if character == "\\" and "r" not in prefix:
+            escape = _ESCAPE.match(raw, index)
+            end = escape.end() if escape else index + 1
+            if not (escape and escape[0][-1] == "\n"):
+                places.append(at(index))  # type: ignore[operator]
+            index = end
+        elif character in "{}" and "f" in prefix:
+            if raw.startswith(character * 2, index):
+                places.append(at(index))  # type: ignore[operator]
+                index += 2
+            else:
+                index = _skip_hole(raw, index)
+        else:
+            places.append(at(index))  # type: ignore[operator]
+            index += 1
+    return index
+
+
+def _skip_hole(raw: str, index: int) -> int:
+    depth = 0
+    while index < len(raw):
+        if raw[index] == "{":
+            depth += 1
+        elif raw[index] == "}":
+            depth -= 1
+            if depth <= 0:
+                return index + 1
+        index += 1
+    return index
+
+
+def flatten(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Holes that are texts themselves become their own parts."""
+    flat: list[Part] = []
+    for part in parts:
+        inner = part.value.parts if isinstance(part, Hole) else None
+        if inner is not None and len(inner) < 200:
+            flat.extend(inner)
+        elif isinstance(part, Hole) or part.text:
+            flat.append(part)
+    return tuple(flat[:2000])
+
+
+def plain(parts: Sequence[Part] | None) -> str | None:
+    """The text, if nothing is filled in."""
+    if parts is None or any(isinstance(part, Hole) for part in parts):
+        return None
+    return "".join(part.text for part in parts if isinstance(part, Piece))
+
+
+def shown(parts: Sequence[Part]) -> str:
+    """The text with its holes between braces, for names and messages."""
+    return "".join(p.text if isinstance(p, Piece) else "{" + p.label + "}" for p in parts)
+
+
+def percent(parts: Sequence[Part], named: dict[str, Value], ordered: list[Value]) -> list[Part]:
+    """`text % values`."""
+    given = iter(ordered)
+
+    def fill(match: re.Match[str]) -> Value | None:
+        return named.get(match[1]) if match[1] else next(given, None)
+
+    return _filled(parts, _PERCENT, lambda match: match[0] == "%%", fill)
+
+
+def braces(parts: Sequence[Part], named: dict[str, Value], ordered: list[Value]) -> list[Part]:
+    """`text.format(...)`."""
+    given = iter(ordered)
+
+    def fill(match: re.Match[str]) -> Value | None:
+        name = re.split(r"[.\[!:]", match[1] or "", maxsplit=1)[0].strip()
+        if not name:
+            return next(given, None)
+        return (
+            ordered[int(name)] if name.isdigit() and int(name) < len(ordered) else named.get(name)
+        )
+
+    return _filled(parts, _BRACE, lambda match: match[0] in ("{{", "}}"), fill)
+
+
+def _filled(
+    parts: Sequence[Part], holes: re.Pattern[str], literal: object, fill: object
+) -> list[Part]:
+    result: list[Part] = []
+    for part in parts:
+        if isinstance(part, Hole):
+            result.append(part)
+            continue
+        done = 0
+        for match in holes.finditer(part.text):
+            result.append(part.cut(done, match.start()))
+            if literal(match):  # type: ignore[operator]
+                result.append(part.cut(match.start(), match.start() + 1))
+            else:
+                value = fill(match)  # type: ignore[operator]
+                if value is None:
+                    result.append(part.cut(match.start(), match.end()))
+                else:
+                    result.append(Hole(value, value.label or match[0].strip("{}%")))
+            done = match.end()
+        result.append(part.cut(done, len(part.text)))
+    return result
+
+
+class Rendered:
+    """A text as one string, with a word for each hole, and the way back to the file."""
+
+    def __init__(self, parts: Sequence[Part], fallback: Place) -> None:
+        self.holes: list[Hole] = []
+        self._starts: list[int] = []
+        self._parts: list[Part] = []
+        self._fallback = fallback
+        written: list[str] = []
+        length = 0
+        for part in parts:
+            self._starts.append(length)
+            self._parts.append(part)
+            if isinstance(part, Hole):
+                word = f"sp_hole_{len(self.holes)}"
+                self.holes.append(part)
+            else:
+                word = part.text
+            written.append(word)
+            length += len(word)
+        self.text = "".join(written)
+
+    def place(self, offset: int) -> Place:
+        """Where a character of the string stands in the file."""
+        if not self._parts:
+            return self._fallback
+        index = max(bisect_right(self._starts, offset) - 1, 0)
+        near = self._parts[index]
+        if isinstance(near, Hole) or near.source is None:
+            for step in range(1, len(self._parts)):
+                for other in (index - step, index + step):
+                    if 0 <= other < len(self._parts):
+                        part = self._parts[other]
+                        if isinstance(part, Piece) and part.source is not None and part.text:
+                            at = part.start + (len(part.text) - 1 if other < index else 0)
+                            return Place(*part.source.place(at))
+            return self._fallback
+        return Place(*near.source.place(near.start + offset - self._starts[index]))
