@@ -1,17 +1,17 @@
-"""How origins change on their way: by deciding what is read, by standing in for a parameter."""
+"""How taints change on their way: by deciding what is read, by standing in for a parameter."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from setpoint.lint.values import Origin, Value
+from setpoint.lint.values import Taint, Value
 
 
-def as_read(origins: frozenset[Origin]) -> frozenset[Origin]:
-    """Origins after they decided what was read."""
+def as_read(taints: frozenset[Taint]) -> frozenset[Taint]:
+    """Taints after they decided what was read."""
     return frozenset(
-        replace(origin, via="read") if origin.kind == "clock" and not origin.via else origin
-        for origin in origins
+        replace(taint, via="read") if taint.kind == "clock" and not taint.via else taint
+        for taint in taints
     )
 
 
@@ -19,17 +19,17 @@ def as_default(value: Value) -> Value:
     """The value as a stand-in for a parameter that was not given."""
     return replace(
         value,
-        origins=frozenset(
-            replace(origin, via="default") if origin.kind == "clock" and not origin.via else origin
-            for origin in value.origins
+        taints=frozenset(
+            replace(taint, via="default") if taint.kind == "clock" and not taint.via else taint
+            for taint in value.taints
         ),
     )
 
 
 def is_clock(value: Value) -> bool:
-    return any(origin.kind == "clock" and not origin.via for origin in value.origins)
+    return any(taint.kind == "clock" and not taint.via for taint in value.taints)
 
 
 def from_outside(value: Value) -> bool:
     """Was it given to the run, as an argument or as its logical date?"""
-    return any(origin.kind in ("outside", "logical") for origin in value.everything())
+    return any(taint.kind in ("outside", "logical") for taint in value.everything())

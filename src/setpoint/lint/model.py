@@ -7,7 +7,7 @@ from typing import Literal
 
 from setpoint.lint.findings import Place
 from setpoint.lint.sql.statement import Statement
-from setpoint.lint.values import NO_ORIGINS, Origin
+from setpoint.lint.values import NO_TAINTS, Taint
 
 Mode = Literal[
     "append", "overwrite", "replace_slice", "merge", "ignore", "delete", "truncate", "drop",
@@ -54,10 +54,10 @@ class Write:
     transaction: str
     order: int
     path: tuple[Step, ...] = ()
-    columns: dict[str, frozenset[Origin]] = field(default_factory=dict)
-    rows: frozenset[Origin] = NO_ORIGINS
-    where: frozenset[Origin] = NO_ORIGINS
-    location: frozenset[Origin] = NO_ORIGINS
+    columns: dict[str, frozenset[Taint]] = field(default_factory=dict)
+    rows: frozenset[Taint] = NO_TAINTS
+    where: frozenset[Taint] = NO_TAINTS
+    location: frozenset[Taint] = NO_TAINTS
     partitioned: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Effect:
     notification: bool
     guarded: bool
     failing: bool
-    content: frozenset[Origin] = NO_ORIGINS
+    content: frozenset[Taint] = NO_TAINTS
     path: tuple[Step, ...] = ()
 
 
@@ -106,7 +106,7 @@ class Table:
     place: Place
     serial: str = ""
     unique: bool = False
-    defaults: tuple[tuple[str, Origin], ...] = ()
+    defaults: tuple[tuple[str, Taint], ...] = ()
     temporary: bool = False
     fresh: bool = False
 
@@ -123,7 +123,7 @@ class Program:
     schedule: str = ""
     schedule_place: Place | None = None
     retries: Place | None = None
-    named: list[tuple[str, Origin]] = field(default_factory=list)
+    named: list[tuple[str, Taint]] = field(default_factory=list)
     readbacks: list[tuple[Place, str]] = field(default_factory=list)
     model: bool = False
     orchestrated: bool = False

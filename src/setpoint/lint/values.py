@@ -13,7 +13,7 @@ from setpoint.lint.texts import Hole, Part, flatten, plain
 if TYPE_CHECKING:
     from setpoint.lint.interpret.scope import Scope
 
-OriginKind = Literal[
+TaintKind = Literal[
     "clock",  # the wall clock
     "random",  # entropy: uuid4, random, rand()
     "mono",  # monotonically_increasing_id, a row number over nothing
@@ -30,26 +30,26 @@ OriginKind = Literal[
 
 
 @dataclass(frozen=True)
-class Origin:
+class Taint:
     """Where a property of a value comes from, and which way it took."""
 
-    kind: OriginKind
+    kind: TaintKind
     place: Place
     label: str
     # "read": it decided what was read. "default": it only stands in for a missing parameter.
     via: Literal["", "read", "default"] = ""
 
 
-NO_ORIGINS: frozenset[Origin] = frozenset()
+NO_TAINTS: frozenset[Taint] = frozenset()
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN"})()
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows in memory: which origins decide about the rows, and which about each column."""
+    """Rows in memory: which taints decide about the rows, and which about each column."""
 
-    rows: frozenset[Origin] = NO_ORIGINS
-    columns: dict[str, frozenset[Origin]] = field(default_factory=dict)
+    rows: frozenset[Taint] = NO_TAINTS
+    columns: dict[str, frozenset[Taint]] = field(default_factory=dict)
     ordered: bool = False
     chosen: frozenset[str] | None = None
     windowed: bool = False
@@ -60,13 +60,13 @@ class Frame:
     pivoted: bool = False
     engine: Literal["spark", "pandas", ""] = ""
 
-    def everything(self) -> frozenset[Origin]:
+    def everything(self) -> frozenset[Taint]:
         return self.rows.union(*self.columns.values()) if self.columns else self.rows
 
-    def with_column(self, name: str, origins: frozenset[Origin]) -> Frame:
+    def with_column(self, name: str, taints: frozenset[Taint]) -> Frame:
         columns = {key: value for key, value in self.columns.items() if key != name}
-        if origins:
-            columns[name] = origins
+        if taints:
+            columns[name] = taints
         chosen = None if self.chosen is None else self.chosen | {name}
         return replace(self, columns=columns, chosen=chosen)
 
@@ -91,7 +91,7 @@ class WindowSpec:
 
     partitioned: bool = False
     ordered: bool = False
-    origins: frozenset[Origin] = NO_ORIGINS
+    taints: frozenset[Taint] = NO_TAINTS
     columns: tuple[str, ...] = ()
 
 
@@ -124,14 +124,14 @@ class Connection:
     name: str
     autocommit: bool = False
     transaction: int = 0
-    last_read: frozenset[Origin] = NO_ORIGINS
+    last_read: frozenset[Taint] = NO_TAINTS
 
 
 @dataclass(eq=False)
 class Value:
     """One value. Fields that do not apply stay empty."""
 
-    origins: frozenset[Origin] = NO_ORIGINS
+    taints: frozenset[Taint] = NO_TAINTS
     parts: tuple[Part, ...] | None = None
     const: Any = UNKNOWN
     ref: str = ""
@@ -151,15 +151,15 @@ class Value:
     def frame(self) -> Frame | None:
         return self.thing if isinstance(self.thing, Frame) else None
 
-    def everything(self, depth: int = 0) -> frozenset[Origin]:
-        """The origins of the value and of all that it holds."""
-        found = set(self.origins)
+    def everything(self, depth: int = 0) -> frozenset[Taint]:
+        """The taints of the value and of all that it holds."""
+        found = set(self.taints)
         if isinstance(self.thing, Frame):
             found |= self.thing.everything()
         if self.parts:
             for part in self.parts:
                 if isinstance(part, Hole):
-                    found |= part.value.origins
+                    found |= part.value.taints
         if depth < 6:
             for inner in self.items or ():
                 found |= inner.everything(depth + 1)
@@ -167,24 +167,24 @@ class Value:
                 found |= inner.everything(depth + 1)
         return frozenset(found)
 
-    def tainted(self, origins: Iterable[Origin]) -> Value:
-        """The same value with more origins."""
-        more = self.origins.union(origins)
-        return self if more == self.origins else replace(self, origins=more)
+    def tainted(self, taints: Iterable[Taint]) -> Value:
+        """The same value with more taints."""
+        more = self.taints.union(taints)
+        return self if more == self.taints else replace(self, taints=more)
 
 
-def unknown(label: str = "", origins: frozenset[Origin] = NO_ORIGINS) -> Value:
-    return Value(label=label, origins=origins)
+def unknown(label: str = "", taints: frozenset[Taint] = NO_TAINTS) -> Value:
+    return Value(label=label, taints=taints)
 
 
 def text_value(parts: Iterable[Part], label: str = "") -> Value:
     """A string put together of parts."""
     flat = flatten(parts)
-    origins: frozenset[Origin] = NO_ORIGINS
+    taints: frozenset[Taint] = NO_TAINTS
     for part in flat:
         if isinstance(part, Hole):
-            origins = origins | part.value.everything()
-    return Value(origins=origins, parts=flat, label=label)
+            taints = taints | part.value.everything()
+    return Value(taints=taints, parts=flat, label=label)
 
 
 def joined(values: list[Value]) -> Value:
@@ -195,9 +195,9 @@ def joined(values: list[Value]) -> Value:
     first = known[0]
     if len(known) == 1 or all(value is first for value in known):
         return first
-    origins: frozenset[Origin] = NO_ORIGINS
+    taints: frozenset[Taint] = NO_TAINTS
     for value in known:
-        origins = origins | value.origins
+        taints = taints | value.taints
     real = [value for value in known if value.const is not None or value.const is UNKNOWN]
     kept = max(real or known, key=_richness)
     frames = [value.thing for value in known if isinstance(value.thing, Frame)]
@@ -214,7 +214,7 @@ def joined(values: list[Value]) -> Value:
         items = [item for value in listed for item in value.items or ()][:64]
     return replace(
         kept,
-        origins=origins,
+        taints=taints,
         thing=thing,
         const=const,
         items=items,
@@ -229,18 +229,18 @@ def _richness(value: Value) -> int:
         + 4 * bool(value.items)
         + 2 * (value.parts is not None)
         + bool(value.ref)
-        + bool(value.origins)
+        + bool(value.taints)
     )
 
 
 def joined_frames(frames: list[Frame]) -> Frame:
     """Rows that come from one of several places, or from all of them."""
-    columns: dict[str, frozenset[Origin]] = {}
-    rows: frozenset[Origin] = NO_ORIGINS
+    columns: dict[str, frozenset[Taint]] = {}
+    rows: frozenset[Taint] = NO_TAINTS
     for frame in frames:
         rows = rows | frame.rows
-        for name, origins in frame.columns.items():
-            columns[name] = columns.get(name, NO_ORIGINS) | origins
+        for name, taints in frame.columns.items():
+            columns[name] = columns.get(name, NO_TAINTS) | taints
     return Frame(
         rows=rows,
         columns=columns,

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from setpoint.lint.findings import Place
-from setpoint.lint.values import NO_ORIGINS, Origin, Value
+from setpoint.lint.values import NO_TAINTS, Taint, Value
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Call:
                 return self.kwargs[name]
         return self.args[position] if 0 <= position < len(self.args) else None
 
-    def origins(self) -> frozenset[Origin]:
-        """The origins of all arguments."""
-        found: frozenset[Origin] = NO_ORIGINS
+    def taints(self) -> frozenset[Taint]:
+        """The taints of all arguments."""
+        found: frozenset[Taint] = NO_TAINTS
         for value in (*self.args, *self.kwargs.values()):
             found = found | value.everything()
         return found
@@ -73,13 +73,21 @@ def call_place(node: ast.Call) -> Place:
 
 def label_of(node: ast.expr) -> str:
     """A short name for an expression, as the source has it."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return f"{label_of(node.value)}.{node.attr}"
-    if isinstance(node, ast.Constant):
-        return str(node.value)[:40]
-    try:
-        return ast.unparse(node)[:60]
-    except (ValueError, RecursionError, AttributeError):
-        return "..."
+    match node:
+        case ast.Name():
+            return node.id
+        case ast.Attribute():
+            return f"{label_of(node.value)}.{node.attr}"
+        case ast.Constant():
+            return repr(node.value)[:40]
+        case ast.Call():
+            given = [label_of(item) for item in node.args[:3]]
+            given += [f"{item.arg}={label_of(item.value)}" for item in node.keywords[:3]]
+            return f"{label_of(node.func)}({', '.join(given)})"[:80]
+        case ast.Subscript():
+            return f"{label_of(node.value)}[{label_of(node.slice)}]"[:80]
+        case ast.BinOp():
+            return f"{label_of(node.left)} and {label_of(node.right)}"[:80]
+        case ast.Tuple() | ast.List():
+            return ", ".join(label_of(item) for item in node.elts[:3])
+    return "..."

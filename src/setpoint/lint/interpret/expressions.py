@@ -14,11 +14,11 @@ from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.texts import Hole, Part, Piece, StringSource, percent
 from setpoint.lint.values import (
-    NO_ORIGINS,
+    NO_TAINTS,
     Class,
     Connection,
     Function,
-    Origin,
+    Taint,
     Value,
     Writer,
     joined,
@@ -72,11 +72,11 @@ class Expressions:
             self.depth -= 1
 
     def _children(self, node: ast.AST) -> Value:
-        origins: frozenset[Origin] = NO_ORIGINS
+        taints: frozenset[Taint] = NO_TAINTS
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
-                origins = origins | self.value(child).origins
-        return Value(origins=origins)
+                taints = taints | self.value(child).taints
+        return Value(taints=taints)
 
     def _constant(self, node: ast.Constant) -> Value:
         if isinstance(node.value, str):
@@ -135,11 +135,11 @@ class Expressions:
             return base
         frame_of = base.frame
         if frame_of is not None:
-            known = frame_of.columns.get(name, NO_ORIGINS)
-            return Value(origins=known | frame_of.rows, label=label, alias=name, ref=f".{name}")
+            known = frame_of.columns.get(name, NO_TAINTS)
+            return Value(taints=known | frame_of.rows, label=label, alias=name, ref=f".{name}")
         # What is known only by its label may still be a module path that a model knows.
         ref = f"{base.ref}.{name}" if base.ref else f".{name}"
-        return Value(ref=ref, origins=base.origins, label=label)
+        return Value(ref=ref, taints=base.taints, label=label)
 
     def _method(self, instance: Value, name: str) -> Function | None:
         kind = (instance.fields or {}).get(_CLASS)
@@ -160,13 +160,13 @@ class Expressions:
         place = place_of(node)
         if base.ref == "os.environ":
             return Value(
-                origins=frozenset({Origin("env", place, f"os.environ[{key!r}]")}), label=key or ""
+                taints=frozenset({Taint("env", place, f"os.environ[{key!r}]")}), label=key or ""
             )
         if key in _LOGICAL and (base.fields is None or key not in base.fields):
-            return Value(origins=frozenset({Origin("logical", place, str(key))}), label=str(key))
+            return Value(taints=frozenset({Taint("logical", place, str(key))}), label=str(key))
         if base.ref == "sys.argv":
             return Value(
-                origins=frozenset({Origin("outside", place, "sys.argv")}), label=label_of(node)
+                taints=frozenset({Taint("outside", place, "sys.argv")}), label=label_of(node)
             )
         if base.fields is not None and key is not None and key in base.fields:
             return base.fields[key]
@@ -179,17 +179,17 @@ class Expressions:
         frame = base.frame
         if frame is not None:
             if key is not None:
-                known = frame.columns.get(key, NO_ORIGINS)
-                return Value(origins=known | frame.rows, alias=key, label=label_of(node))
+                known = frame.columns.get(key, NO_TAINTS)
+                return Value(taints=known | frame.rows, alias=key, label=label_of(node))
             if index.items is not None:
                 return base
             narrowed = replace(frame, rows=frame.rows | as_read(index.everything()))
-            return Value(thing=narrowed, origins=base.origins, label=base.label)
+            return Value(thing=narrowed, taints=base.taints, label=base.label)
         if base.parts is not None:
-            return Value(origins=base.origins, label=label_of(node))
-        origins = base.everything() if base.items or base.fields else base.origins
+            return Value(taints=base.taints, label=label_of(node))
+        taints = base.everything() if base.items or base.fields else base.taints
         return Value(
-            origins=origins | index.origins,
+            taints=taints | index.taints,
             label=label_of(node),
             ref=f"{base.ref}[]" if base.ref else "",
         )
@@ -207,19 +207,19 @@ class Expressions:
         if isinstance(node.op, ast.Add) and (left.items is not None or right.items is not None):
             return Value(
                 items=[*(left.items or []), *(right.items or [])][:64],
-                origins=left.origins | right.origins,
+                taints=left.taints | right.taints,
             )
-        origins = left.everything() | right.everything()
+        taints = left.everything() | right.everything()
         if isinstance(node.op, ast.Sub) and is_clock(left) and is_clock(right):
             # The difference of two clock values is a duration: measured, not taken for a date.
-            origins = frozenset(origin for origin in origins if origin.kind != "clock")
-        return Value(origins=origins, label=label_of(node), alias=left.alias)
+            taints = frozenset(taint for taint in taints if taint.kind != "clock")
+        return Value(taints=taints, label=label_of(node), alias=left.alias)
 
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         inner = self.value(node.operand)
         if isinstance(node.op, ast.USub) and isinstance(inner.const, (int, float)):
             return Value(const=-inner.const)
-        return Value(origins=inner.everything())
+        return Value(taints=inner.everything())
 
     def _boolop(self, node: ast.BoolOp) -> Value:
         values = [self.value(item) for item in node.values]
@@ -241,15 +241,15 @@ class Expressions:
 
     def _compare(self, node: ast.Compare) -> Value:
         values = [self.value(node.left), *(self.value(item) for item in node.comparators)]
-        origins: frozenset[Origin] = NO_ORIGINS
+        taints: frozenset[Taint] = NO_TAINTS
         for value in values:
-            origins = origins | value.everything()
-        return Value(origins=origins, label=label_of(node))
+            taints = taints | value.everything()
+        return Value(taints=taints, label=label_of(node))
 
     def _dict(self, node: ast.Dict) -> Value:
         fields: dict[str, Value] = {}
         places: dict[str, Place] = {}
-        rest: frozenset[Origin] = NO_ORIGINS
+        rest: frozenset[Taint] = NO_TAINTS
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.value(item)
             name = self.value(key).text if key is not None else None
@@ -261,7 +261,7 @@ class Expressions:
                 places.update(value.places or {})
             else:
                 rest = rest | value.everything()
-        return Value(fields=fields, places=places, origins=rest)
+        return Value(fields=fields, places=places, taints=rest)
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
         return Value(items=[self.value(item) for item in node.elts[:200]])
@@ -304,7 +304,7 @@ class Expressions:
                 self.bind(generator.target, self.element(self.value(generator.iter)))
             key, value = self.value(node.key), self.value(node.value)
             fields = {key.text: value} if key.text is not None else {}
-            return Value(fields=fields, origins=key.origins | value.everything())
+            return Value(fields=fields, taints=key.taints | value.everything())
         finally:
             self.scope = outer
 
@@ -348,11 +348,11 @@ class Expressions:
     def element(self, value: Value) -> Value:
         """What a loop over a value sees."""
         if value.items is not None:
-            return joined(list(value.items)) if value.items else Value(origins=value.origins)
+            return joined(list(value.items)) if value.items else Value(taints=value.taints)
         frame = value.frame
         if frame is not None:
-            return Value(origins=frame.everything())
-        return Value(origins=value.everything(), label=f"{value.label}[]" if value.label else "")
+            return Value(taints=frame.everything())
+        return Value(taints=value.everything(), label=f"{value.label}[]" if value.label else "")
 
 
 def _member(kind: Class, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

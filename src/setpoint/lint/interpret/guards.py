@@ -48,7 +48,7 @@ def verdict(test: ast.expr, value: Value) -> tuple[int, frozenset[str]]:
         return -sign, frozenset()
     if _DONE.search(named) or _EXISTS.search(named):
         return sign, frozenset()
-    tables = frozenset(origin.label for origin in value.everything() if origin.kind == "read")
+    tables = frozenset(taint.label for taint in value.everything() if taint.kind == "read")
     return (sign, tables) if tables else (0, frozenset())
 
 

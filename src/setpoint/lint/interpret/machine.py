@@ -25,12 +25,12 @@ from setpoint.lint.knowledge import library
 from setpoint.lint.knowledge.words import is_dated
 from setpoint.lint.model import Effect, Mode, Program, Step, Target, Trace, Write
 from setpoint.lint.values import (
-    NO_ORIGINS,
+    NO_TAINTS,
     Class,
     Connection,
     Frame,
     Function,
-    Origin,
+    Taint,
     Value,
     joined,
 )
@@ -77,14 +77,13 @@ class Machine(Statements):
         """The program from its top, then each function that nothing of it has entered."""
         self.tree = tree
         self._guarded(lambda: self.block(tree.body))
-        own = called(tree)
+        own, classes = called(tree)
         for wanted in (False, True):
             for node, scope in list(self.functions):
                 if id(node) not in self.entered and (wanted or node.name not in own):
                     self._root(node, scope)
-        for inner in ast.walk(tree):
-            if isinstance(inner, ast.ClassDef):
-                self._class(inner)
+        for kind in classes:
+            self._class(kind)
 
     def _class(self, node: ast.ClassDef) -> None:
         methods = [m for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
@@ -100,7 +99,7 @@ class Machine(Statements):
             instance.fields.update({k: v for k, v in (kind.fields or {}).items()})
         else:
             instance.fields["__class__"] = Value(thing=Class(node, scope))
-        own = called(node)
+        own, _ = called(node)
         first = [m for m in methods if m.name == "__init__"]
         for method in [*first, *(m for m in methods if m.name not in own), *methods]:
             if id(method) not in self.entered:
@@ -190,24 +189,20 @@ class Machine(Statements):
             rest = [v for v in call.args if v.thing is not functions[0]]
             return self.enter(functions[0], rest, call.kwargs, place_of(call.node))
         receiver = call.receiver
-        origins = call.origins()
+        taints = call.taints()
         if receiver is not None:
             if call.method in _PASS and isinstance(call.node.func, ast.Attribute):
-                self._taint(call.node.func.value, receiver, call, origins)
-            origins = origins | receiver.everything()
-        kept = frozenset(o for o in origins if o.kind not in ("clock", "random") or _carries(call))
+                self._taint(call.node.func.value, receiver, call, taints)
+            taints = taints | receiver.everything()
+        kept = frozenset(o for o in taints if o.kind not in ("clock", "random") or _carries(call))
         frame = None
         if receiver is not None and receiver.frame is not None:
-            frame = replace(receiver.frame, rows=receiver.frame.rows | _decisive(call.origins()))
+            frame = replace(receiver.frame, rows=receiver.frame.rows | _decisive(call.taints()))
         ref = f"{call.ref}()" if call.ref else ""
         parts = receiver.parts if receiver is not None and call.method in _SAME_TEXT else None
-        return Value(
-            origins=kept, ref=ref, label=label_of(call.node)[:60], thing=frame, parts=parts
-        )
+        return Value(taints=kept, ref=ref, label=label_of(call.node)[:60], thing=frame, parts=parts)
 
-    def _taint(
-        self, node: ast.expr, receiver: Value, call: Call, origins: frozenset[Origin]
-    ) -> None:
+    def _taint(self, node: ast.expr, receiver: Value, call: Call, taints: frozenset[Taint]) -> None:
         if receiver.items is not None:
             receiver.items.extend(call.args[:8])
             del receiver.items[64:]
@@ -218,7 +213,7 @@ class Machine(Statements):
             receiver.fields.update(call.kwargs)
             return
         if isinstance(node, ast.Name) and receiver.frame is None:
-            self.scope.rebind(node.id, receiver.tainted(origins))
+            self.scope.rebind(node.id, receiver.tainted(taints))
 
     def enter(
         self, function: Function, args: list[Value], kwargs: dict[str, Value], place: Place
@@ -228,10 +223,10 @@ class Machine(Statements):
         self.entered.add(id(node))
         name = getattr(node, "name", "lambda")
         if len(self.stack) > _DEEPEST or any(frame.name == name for frame in self.stack[1:]):
-            origins: frozenset[Origin] = NO_ORIGINS
+            taints: frozenset[Taint] = NO_TAINTS
             for value in (*args, *kwargs.values()):
-                origins = origins | value.everything()
-            return Value(origins=origins)
+                taints = taints | value.everything()
+            return Value(taints=taints)
         outer = self.scope
         self.scope = Scope(function.scope)
         self._parameters(function, args, kwargs)
@@ -284,17 +279,17 @@ class Machine(Statements):
         """A parameter that nobody gave: it comes from outside, or it is its default."""
         place = place_of(node)
         if name in _LOGICAL:
-            return Value(origins=frozenset({Origin("logical", place, name)}), label=name)
-        origins = frozenset({Origin("outside", place, name)}) if is_dated(name) else NO_ORIGINS
+            return Value(taints=frozenset({Taint("logical", place, name)}), label=name)
+        taints = frozenset({Taint("outside", place, name)}) if is_dated(name) else NO_TAINTS
         if default is not None and not (
             isinstance(default, ast.Constant) and default.value is None
         ):
             value = self.value(default)
             if (value.text or value.ref).lower().endswith(_CALLERS_CHOICE):
-                return Value(origins=origins, label=name)
+                return Value(taints=taints, label=name)
             if value.parts is None or not is_dated(name):
-                return replace(value.tainted(origins), label=name)
-        return Value(origins=origins, label=name)
+                return replace(value.tainted(taints), label=name)
+        return Value(taints=taints, label=name)
 
     def task(self, function: Function, call: Call, kwargs: dict[str, Value] | None = None) -> Value:
         """A function that a scheduler runs and repeats on its own."""
@@ -360,7 +355,7 @@ class Machine(Statements):
         *,
         notification: bool,
         guarded: bool,
-        content: frozenset[Origin],
+        content: frozenset[Taint],
     ) -> None:
         """Records an effect."""
         self.order += 1
@@ -399,5 +394,5 @@ def _carries(call: Call) -> bool:
     )
 
 
-def _decisive(origins: frozenset[Origin]) -> frozenset[Origin]:
-    return frozenset(o for o in origins if o.kind in ("pick", "mono") or o.via == "read")
+def _decisive(taints: frozenset[Taint]) -> frozenset[Taint]:
+    return frozenset(o for o in taints if o.kind in ("pick", "mono") or o.via == "read")

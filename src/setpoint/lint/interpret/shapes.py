@@ -14,16 +14,19 @@ TASK = vocabulary("task short_circuit branch virtualenv docker")
 _RETRYING = vocabulary("retry retrying on_exception on_predicate retry_call")
 
 
-def called(tree: ast.AST) -> set[str]:
-    """The names of functions that the program calls itself."""
-    found = set()
+def called(tree: ast.AST) -> tuple[set[str], list[ast.ClassDef]]:
+    """The names of functions that the program calls itself, and its classes."""
+    found: set[str] = set()
+    classes: list[ast.ClassDef] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
                 found.add(node.func.id)
             elif isinstance(node.func, ast.Attribute):
                 found.add(node.func.attr)
-    return found
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node)
+    return found, classes
 
 
 def is_request(node: ast.AST) -> bool:

@@ -99,7 +99,7 @@ class Statements(Expressions):
                 elif items is not None and len(items) == 1 and items[0].items is not None:
                     self.bind(item, self.element(value))
                 else:
-                    self.bind(item, Value(origins=value.everything()))
+                    self.bind(item, Value(taints=value.everything()))
         elif isinstance(target, ast.Attribute):
             self._bind_attribute(target, value)
         elif isinstance(target, ast.Subscript):
@@ -206,7 +206,22 @@ class Statements(Expressions):
         self.bind(node.target, self.element(self.value(node.iter)))
         named = f"{words(node.target)} {words(node.iter)}".lower()
         self._loop(node.body, place_of(node) if any(w in named for w in _RETRY) else None)
+        self._kept(node)
         self.block(node.orelse)
+
+    def _kept(self, node: ast.For | ast.AsyncFor) -> None:
+        """What the loop has put into its elements, the collection holds."""
+        if isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name):
+            element = self.scope.find(node.target.id)
+            holder = self.scope.find(node.iter.id)
+            if (
+                element is not None
+                and holder is not None
+                and element.fields
+                and holder.frame is None
+            ):
+                kept = [*(holder.items or []), element][:64]
+                self.scope.rebind(node.iter.id, replace(holder, items=kept))
 
     _do_asyncfor = _do_for
 
@@ -274,9 +289,9 @@ class Statements(Expressions):
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         if name and (is_identity(name) or is_identity(self.here.name)):
             self.program.named += [
-                (name, origin)
-                for origin in value.origins
-                if origin.kind in ("clock", "random") and not origin.via
+                (name, taint)
+                for taint in value.taints
+                if taint.kind in ("clock", "random") and not taint.via
             ]
 
     def _yield(self, node: ast.Yield) -> Value:

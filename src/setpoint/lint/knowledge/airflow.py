@@ -10,7 +10,7 @@ from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.files import path_target
 from setpoint.lint.knowledge.statements import looks_like_sql, run_sql, table_target
 from setpoint.lint.model import Mode, Target, Trace
-from setpoint.lint.values import Connection, Frame, Function, Origin, Value
+from setpoint.lint.values import Connection, Frame, Function, Taint, Value
 
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
@@ -184,7 +184,7 @@ def _other(machine: Machine, call: Call, name: str) -> None:
         mode_: Mode = "append" if method.upper() == "APPEND" else "merge"
         machine.wrote(call.keyword_place("method") or call.place, table, mode_, name)
     elif _MAILS.search(name):
-        content: frozenset[Origin] = call.origins()
+        content: frozenset[Taint] = call.taints()
         rule = (call.kwargs.get("trigger_rule") or Value()).text or ""
         if "failed" not in rule:
             machine.sent(call.place, name, notification=True, guarded=False, content=content)

@@ -89,14 +89,14 @@ def _bigquery(machine: Machine, call: Call) -> Value | None:
         config = call.kwargs.get("job_config")
         mode, place = _disposition(config, call)
         frame = as_frame(call.args[0]) if name.endswith(("dataframe", "json")) else Frame()
-        origins = as_read(call.args[0].everything()) if name.endswith("uri") else frame.rows
+        taints = as_read(call.args[0].everything()) if name.endswith("uri") else frame.rows
         machine.wrote(
             place,
             table_target(destination),
             mode,
             name,
             columns=frame.columns,
-            rows=origins,
+            rows=taints,
             windowed=frame.windowed,
             scoped="$" in table_target(destination).key,
             partitioned=_time_partitioning(config),

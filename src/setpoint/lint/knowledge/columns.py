@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from setpoint.lint.values import NO_ORIGINS, Frame, Origin, Value, Writer, joined_frames
+from setpoint.lint.values import NO_TAINTS, Frame, Taint, Value, Writer, joined_frames
 
 _INTERNAL = "__class__"
 
@@ -19,8 +19,8 @@ def as_frame(value: Value) -> Frame:
         return frame
     if isinstance(value.thing, Writer):
         return value.thing.frame
-    columns: dict[str, frozenset[Origin]] = {}
-    rows = value.origins
+    columns: dict[str, frozenset[Taint]] = {}
+    rows = value.taints
     for name, field in (value.fields or {}).items():
         if name != _INTERNAL:
             add(columns, name, field.everything())
@@ -29,35 +29,33 @@ def as_frame(value: Value) -> Frame:
             for name, field in item.fields.items():
                 if name != _INTERNAL:
                     add(columns, name, field.everything())
-            rows = rows | item.origins
+            rows = rows | item.taints
         elif isinstance(item.thing, Frame):
             inner = joined_frames([item.thing])
             rows = rows | inner.rows
-            for name, origins in inner.columns.items():
-                add(columns, name, origins)
+            for name, taints in inner.columns.items():
+                add(columns, name, taints)
         else:
             # A tuple or a plain value: its column has no name here.
             add(columns, "", item.everything())
     return Frame(rows=_about_rows(rows), columns=_with_cells(columns, rows))
 
 
-def add(columns: dict[str, frozenset[Origin]], name: str, origins: frozenset[Origin]) -> None:
-    if origins:
-        columns[name] = columns.get(name, NO_ORIGINS) | origins
+def add(columns: dict[str, frozenset[Taint]], name: str, taints: frozenset[Taint]) -> None:
+    if taints:
+        columns[name] = columns.get(name, NO_TAINTS) | taints
 
 
-def _about_rows(origins: frozenset[Origin]) -> frozenset[Origin]:
+def _about_rows(taints: frozenset[Taint]) -> frozenset[Taint]:
     return frozenset(
-        o for o in origins if o.via == "read" or o.kind not in ("clock", "random", "env")
+        o for o in taints if o.via == "read" or o.kind not in ("clock", "random", "env")
     )
 
 
 def _with_cells(
-    columns: dict[str, frozenset[Origin]], origins: frozenset[Origin]
-) -> dict[str, frozenset[Origin]]:
-    cells = frozenset(
-        o for o in origins if o.via != "read" and o.kind in ("clock", "random", "env")
-    )
+    columns: dict[str, frozenset[Taint]], taints: frozenset[Taint]
+) -> dict[str, frozenset[Taint]]:
+    cells = frozenset(o for o in taints if o.via != "read" and o.kind in ("clock", "random", "env"))
     if cells:
         add(columns, "", cells)
     return columns
@@ -77,7 +75,7 @@ def _selected(frame: Frame, result: Frame, item: Value) -> Frame:
     if item.parts is not None and item.text in ("*", None):
         return replace(result, columns={**frame.columns, **result.columns}, chosen=None)
     if item.parts is not None:
-        return result.with_column(name, frame.columns.get(name, NO_ORIGINS))
-    origins = item.everything()
-    own = frame.columns.get(name, NO_ORIGINS) if not origins else origins - frame.rows
+        return result.with_column(name, frame.columns.get(name, NO_TAINTS))
+    taints = item.everything()
+    own = frame.columns.get(name, NO_TAINTS) if not taints else taints - frame.rows
     return result.with_column(name, own)

@@ -27,11 +27,16 @@ _WRAPPERS = vocabulary(
     "text SQL sql Composed dedent cleandoc Literal Identifier",
 )
 _RUNS = re.compile(r"sql|query|execute|exec_|run_|submit|statement")
+_MARKS = re.compile(
+    r"^(?:set|save|update|write|store|put|persist|advance|record)_(?:\w+_)?(?:high_?water_?mark|hwm"
+    r"|water_?mark|checkpoint|bookmark|last_(?:run|processed|loaded|sync\w*|id|timestamp|offset|date))"
+)
 _WRITES = re.compile(r"write|save|load|upload|insert|store|export|persist|sink|to_")
 _VERB = re.compile(
     r"\s*(?:--[^\n]*\s*)*(?:insert\s|delete\s+from|truncate\s|merge\s+into|update\s+\S+\s+set|create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?table|drop\s+table|select\s|with\s+\w+\s+as|copy\s)",
     re.IGNORECASE,
 )
+_FETCHES = vocabulary("fetchone fetchall fetchmany scalar first scalar_one")
 _HOOK_READS = frozenset(["get_first", "get_records", "fetchall_query"])
 
 
@@ -83,6 +88,13 @@ def model(machine: Machine, call: Call) -> Value | None:
 def _helper(machine: Machine, call: Call) -> Value | None:
     """Functions of other modules that say by their name that they run SQL or write rows."""
     name = call.name.lower()
+    if _MARKS.search(name) and (call.args or call.kwargs):
+        values = [*call.args, *call.kwargs.values()]
+        target = Target("{" + call.name + "}", "state")
+        machine.wrote(
+            call.place, target, "put", call.name, columns={"value": values[-1].everything()}
+        )
+        return Value(const=None)
     if _RUNS.search(name) and not machine.streaming():
         for value in (*call.args, *call.kwargs.values()):
             if value.parts is not None and _VERB.match(shown(value.parts)[:2000]):
@@ -119,15 +131,12 @@ def _told_to_append(machine: Machine, call: Call, place: Place) -> Value:
 
 def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
     name = call.name
-    if name in (
-        "fetchone",
-        "fetchall",
-        "fetchmany",
-        "scalar",
-        "first",
-        "scalar_one",
-    ) and isinstance(receiver.thing, Connection):
-        return Value(origins=receiver.thing.last_read, label=name)
+    if (
+        name in _FETCHES
+        and receiver.frame is None
+        and (isinstance(receiver.thing, Connection) or receiver.label in machine.connections)
+    ):
+        return Value(taints=machine.connection(receiver).last_read, label=name)
     if name in ("copy_from", "copy_expert", "copy"):
         return _copy(machine, call, receiver)
     if name == "run" and call.argument(0, "sql") is not None:
@@ -153,7 +162,7 @@ def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
         frame = run_sql(
             machine, call.args[0], call.place, None, params=call.kwargs.get("parameters"), own=True
         )
-        return Value(origins=frame.everything() if frame is not None else frozenset())
+        return Value(taints=frame.everything() if frame is not None else frozenset())
     if name == "insert_rows" and ("table" in call.kwargs or len(call.args) >= 2):
         target = call.argument(0, "table") or Value()
         replaces = call.kwargs.get("replace")
@@ -239,7 +248,7 @@ def _execute(machine: Machine, call: Call, receiver: Value) -> Value | None:
             _rows(
                 machine,
                 call,
-                Target("{" + sql.label.lower().split(".")[0] + "}"),
+                Target(_inserted(sql)),
                 "append",
                 rows,
                 connection,
@@ -253,8 +262,16 @@ def _execute(machine: Machine, call: Call, receiver: Value) -> Value | None:
         frame = run_sql(machine, sql, call.place, connection, params=params)
     if call.method == "executescript":
         connection.transaction += 1
-    origins = frame.everything() if frame is not None else frozenset()
-    return Value(thing=connection, origins=origins, ref="cursor()", label=receiver.label)
+    taints = frame.everything() if frame is not None else frozenset()
+    return Value(thing=connection, taints=taints, ref="cursor()", label=receiver.label)
+
+
+def _inserted(statement: Value) -> str:
+    """The table of `insert(table)` or `table.insert()`."""
+    label = statement.label.lower()
+    inner = re.search(r"insert\((.*)\)", label)
+    name = inner[1] if inner and inner[1] else label.split(".insert")[0]
+    return "{" + name.strip("()") + "}"
 
 
 def _copy(machine: Machine, call: Call, receiver: Value) -> Value | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.texts import shown
-from setpoint.lint.values import NO_ORIGINS, Origin, Value
+from setpoint.lint.values import NO_TAINTS, Taint, Value
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ _MAIL = vocabulary(
     "send_slack_message notify_slack send_teams_message send_notification",
     "publish_notification",
 )
+_NOTIFIES = re.compile(
+    r"^(?:notify|send_(?:slack|teams|mail|email|sms|notification|alert|webhook)|post_to_slack"
+    r"|slack_notify|publish_alert|email_)(?:_\w+)?$"
+)
 _MESSAGES = frozenset(["send_message", "send_message_batch"])
 _QUERY = re.compile(
     r"token|oauth|auth|login|graphql|search|query|signin|session|/jobs/runs|statement|refresh|scim"
@@ -48,11 +52,14 @@ def model(machine: Machine, call: Call) -> Value | None:
     receiver = call.receiver.ref if call.receiver is not None else ""
     http = bool(_HTTP.search(ref) or _HTTP.search(receiver))
     if http and method in _FETCHES:
-        return Value(origins=_asked(call), ref="http()")
+        return Value(taints=_asked(call), ref="http()")
     if http and method in _CHANGES:
         _request(machine, call)
-        return Value(origins=_asked(call), ref="http()")
+        return Value(taints=_asked(call), ref="http()")
     name = call.name
+    if _NOTIFIES.search(name) and call.ref and (call.args or call.kwargs):
+        _send(machine, call, notification=True)
+        return Value(ref="sent()")
     if (name in _MAIL or (name == "sendmail")) and (call.args or call.kwargs):
         _send(machine, call, notification=True)
         return Value(ref="sent()")
@@ -80,9 +87,9 @@ def model(machine: Machine, call: Call) -> Value | None:
     return None
 
 
-def _asked(call: Call) -> frozenset[Origin]:
+def _asked(call: Call) -> frozenset[Taint]:
     """What an answer depends on: the clock, if it was part of the question."""
-    return frozenset(origin for origin in as_read(call.origins()) if origin.via == "read")
+    return frozenset(taint for taint in as_read(call.taints()) if taint.via == "read")
 
 
 def _request(machine: Machine, call: Call) -> None:
@@ -121,7 +128,7 @@ def _answer_used(machine: Machine, call: Call) -> bool:
 
 def _send(machine: Machine, call: Call, *, notification: bool) -> None:
     given = " ".join([*call.kwargs, *_keys(call)])
-    content: frozenset[Origin] = NO_ORIGINS
+    content: frozenset[Taint] = NO_TAINTS
     for value in (*call.args, *call.kwargs.values()):
         content = content | value.everything()
     machine.sent(

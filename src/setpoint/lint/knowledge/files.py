@@ -8,7 +8,7 @@ from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.model import Target
 from setpoint.lint.texts import Hole, Piece, shown
-from setpoint.lint.values import NO_ORIGINS, Value, text_value
+from setpoint.lint.values import NO_TAINTS, Value, text_value
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _open(machine: Machine, call: Call) -> Value:
     if not set(text) & set("wax+"):
         from setpoint.lint.flows import as_read
 
-        return Value(origins=as_read(path.everything()), ref="open()")
+        return Value(taints=as_read(path.everything()), ref="open()")
     return Value(ref="open()", fields={"__target__": path, "__mode__": mode or Value()})
 
 
@@ -131,6 +131,6 @@ def _put(
         "put",
         "write" if mode and "a" not in mode else "append to a file",
         location=path.everything(),
-        rows=frame.rows if frame else NO_ORIGINS,
+        rows=frame.rows if frame else NO_TAINTS,
         columns=frame.columns if frame else {},
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Model = Callable[["Machine", Call], Value | None]
 
-# The first model that answers is believed. Sources of origins come first: they are exact names.
+# The first model that answers is believed. Sources of taints come first: they are exact names.
 _MODELS: tuple[Model, ...] = (
     sources.model,
     airflow.model,

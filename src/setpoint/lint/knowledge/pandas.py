@@ -31,10 +31,12 @@ _FILES = vocabulary(
 
 def model(machine: Machine, call: Call) -> Value | None:
     name = call.name
+    if call.ref.startswith(("awswrangler.", "wr.")):
+        return None
     if name in _READS:
         path = call.argument(0, "filepath_or_buffer", "path", "io", "path_or_buf")
-        origins = as_read(path.everything()) if path is not None else frozenset()
-        return Value(thing=Frame(rows=_deciding(origins), engine="pandas"), ref="pandas()")
+        taints = as_read(path.everything()) if path is not None else frozenset()
+        return Value(thing=Frame(rows=_deciding(taints), engine="pandas"), ref="pandas()")
     if name in _QUERIES:
         query = call.argument(0, "sql", "query")
         connection = call.argument(1, "con", "conn")
@@ -94,9 +96,9 @@ def _bare(machine: Machine, call: Call) -> Value | None:
     return None
 
 
-def _deciding(origins: frozenset) -> frozenset:  # type: ignore[type-arg]
+def _deciding(taints: frozenset) -> frozenset:  # type: ignore[type-arg]
     return frozenset(
-        o for o in origins if o.via == "read" or o.kind in ("outside", "logical", "pick")
+        o for o in taints if o.via == "read" or o.kind in ("outside", "logical", "pick")
     )
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from setpoint.lint.interpret.call import Call, label_of
-from setpoint.lint.values import Origin, OriginKind, Value
+from setpoint.lint.values import Taint, TaintKind, Value
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _SPARK_MODULES = (
 
 
 def model(machine: Machine, call: Call) -> Value | None:
-    """A value whose origin matters."""
+    """A value whose taint matters."""
     ref, name = call.ref, call.name
     if not ref:
         return None
@@ -61,31 +61,31 @@ def model(machine: Machine, call: Call) -> Value | None:
             return None
         if name in ("localtime", "gmtime", "ctime") and call.args:
             return None
-        return _origin(machine, call, "clock")
+        return _taint(machine, call, "clock")
     if _YESTERDAY.search(ref):
-        return _origin(machine, call, "clock")
+        return _taint(machine, call, "clock")
     first = call.args[0].text if call.args else None
     if name in ("to_datetime", "Timestamp", "datetime64") and first in ("now", "today"):
-        return _origin(machine, call, "clock")
+        return _taint(machine, call, "clock")
     if _spark_function(ref, name):
         if name in _SPARK_CLOCK and not call.args:
-            return _origin(machine, call, "clock")
+            return _taint(machine, call, "clock")
         if name == "monotonically_increasing_id":
-            return _origin(machine, call, "mono")
+            return _taint(machine, call, "mono")
         if name in _SPARK_RANDOM and not call.args and "seed" not in call.kwargs:
-            return _origin(machine, call, "random") if "." in ref else None
+            return _taint(machine, call, "random") if "." in ref else None
     if _SEED.search(ref):
         if call.args or call.kwargs:
             machine.program.seeded = True
         return Value(ref=ref)
     if _UUID.search(ref):
-        return _origin(machine, call, "random")
+        return _taint(machine, call, "random")
     if _RANDOM.search(ref):
-        return _origin(machine, call, "random").tainted(call.origins())
+        return _taint(machine, call, "random").tainted(call.taints())
     if _ENV.search(ref):
-        return _origin(machine, call, "env")
+        return _taint(machine, call, "env")
     if _OUTSIDE.search(ref):
-        return _origin(machine, call, "outside")
+        return _taint(machine, call, "outside")
     return None
 
 
@@ -94,8 +94,6 @@ def _spark_function(ref: str, name: str) -> bool:
     return ref.startswith(_SPARK_MODULES) or ref == name
 
 
-def _origin(machine: Machine, call: Call, kind: OriginKind) -> Value:
-    label = label_of(call.node)
-    return Value(
-        origins=frozenset({Origin(kind, call.place, label)}), label="", ref=f"{call.ref}()"
-    )
+def _taint(machine: Machine, call: Call, kind: TaintKind) -> Value:
+    label = f"{label_of(call.node.func)}({'...' if call.args or call.kwargs else ''})"
+    return Value(taints=frozenset({Taint(kind, call.place, label)}), label="", ref=f"{call.ref}()")

@@ -17,10 +17,11 @@ from setpoint.lint.knowledge.statements import run_sql, table_target
 from setpoint.lint.knowledge.words import is_dated
 from setpoint.lint.texts import shown
 from setpoint.lint.values import (
-    NO_ORIGINS,
+    NO_TAINTS,
     Frame,
-    Origin,
+    Function,
     Ranking,
+    Taint,
     Value,
     Writer,
 )
@@ -63,8 +64,14 @@ def model(machine: Machine, call: Call) -> Value | None:
     if call.name in _RANKS and (call.ref.startswith(_MODULES) or call.ref == call.name):
         return Value(thing=Ranking(call.place), label="row_number()")
     if call.name in _FIRSTS and call.ref.startswith(_MODULES) and call.args:
-        found = Origin("pick", call.place, f"{call.name}() of a group")
-        return Value(origins=call.origins() | {found}, alias=call.args[0].alias, ref="first()")
+        found = Taint("pick", call.place, f"{call.name}() of a group")
+        return Value(taints=call.taints() | {found}, alias=call.args[0].alias, ref="first()")
+    if (
+        call.name in ("udf", "pandas_udf")
+        and call.args
+        and isinstance(call.args[0].thing, Function)
+    ):
+        return call.args[0]
     spec = window(call)
     if spec is not None:
         return spec
@@ -123,7 +130,7 @@ def _session(machine: Machine, call: Call, receiver: Value) -> Value | None:
         method in ("option", "options", "format", "schema")
         and ".read" in f".{receiver.ref}.{receiver.label}"
     ):
-        return receiver.tainted(as_read(call.origins()))
+        return receiver.tainted(as_read(call.taints()))
     if method in ("set", "config", "setConf") and len(call.args) == 2:
         key, value = (call.args[0].text or ""), (call.args[1].text or "")
         if "partitionOverwriteMode" in key and value.lower() == "dynamic":
@@ -151,7 +158,7 @@ def _delta(machine: Machine, call: Call, receiver: Value) -> Value | None:
     method = call.method
     target = table_target(Value(label=receiver.label.strip("{}")))
     if method == "delete":
-        where = call.origins()
+        where = call.taints()
         machine.wrote(
             call.place,
             replace(target, key=receiver.label),
@@ -173,24 +180,22 @@ def _delta(machine: Machine, call: Call, receiver: Value) -> Value | None:
                 "merge",
                 columns=frame.columns,
             )
-    return Value(ref=f"{receiver.ref}.{method}", label=receiver.label, origins=receiver.origins)
+    return Value(ref=f"{receiver.ref}.{method}", label=receiver.label, taints=receiver.taints)
 
 
 def _read(
     machine: Machine, call: Call, path: Value | None, *, table: bool, stream: bool = False
 ) -> Value:
-    found: frozenset[Origin] = call.receiver.origins if call.receiver is not None else NO_ORIGINS
+    found: frozenset[Taint] = call.receiver.taints if call.receiver is not None else NO_TAINTS
     if path is None:
         return Value(thing=Frame(rows=found, engine="spark", streaming=stream), ref="spark.read()")
     target = table_target(path) if table else path_target(path)
     view = machine.views.get(target.key)
     if view is not None:
         return Value(thing=replace(view, engine="spark"), ref="spark.read()")
-    origins = as_read(path.everything())
-    rows = (
-        frozenset(o for o in origins if o.kind in ("clock", "logical", "outside", "pick")) | found
-    )
-    rows = rows | {Origin("read", call.place, target.key)}
+    taints = as_read(path.everything())
+    rows = frozenset(o for o in taints if o.kind in ("clock", "logical", "outside", "pick")) | found
+    rows = rows | {Taint("read", call.place, target.key)}
     windowed = any(o.kind in ("logical", "clock", "outside") for o in rows) or _dated_holes(path)
     return Value(
         thing=Frame(rows=rows, windowed=windowed, engine="spark", streaming=stream),

@@ -10,11 +10,11 @@ from setpoint.lint.interpret.call import Call
 from setpoint.lint.sql.mask import Masked
 from setpoint.lint.texts import Rendered
 from setpoint.lint.values import (
-    NO_ORIGINS,
+    NO_TAINTS,
     Frame,
-    Origin,
-    OriginKind,
     Ranking,
+    Taint,
+    TaintKind,
     Value,
     WindowSpec,
 )
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def literal(call: Call) -> Value:
     value = call.args[0]
     if call.name == "lit":
-        return Value(origins=value.everything(), const=0, label="lit")
-    return Value(origins=value.origins, alias=value.text or "", label=value.text or "")
+        return Value(taints=value.everything(), const=0, label="lit")
+    return Value(taints=value.taints, alias=value.text or "", label=value.text or "")
 
 
 def window(call: Call) -> Value | None:
@@ -50,15 +50,15 @@ def window(call: Call) -> Value | None:
             for value in values
             if (value.label != "lit" and value.const is not None) or value.parts
         ]
-        origins = frozenset(
+        taints = frozenset(
             o for value in values for o in value.everything() if o.kind in ("mono", "random")
         )
         ordered = (
             any(v.parts is not None or v.alias or v.label not in ("lit",) for v in real)
-            and not origins
+            and not taints
         )
         columns = tuple(v.text or v.alias for v in values if v.text or v.alias)
-        return Value(thing=replace(spec, ordered=ordered, origins=origins, columns=columns))
+        return Value(thing=replace(spec, ordered=ordered, taints=taints, columns=columns))
     return Value(thing=spec)
 
 
@@ -67,22 +67,20 @@ def over(call: Call, receiver: Value) -> Value:
     spec = call.args[0].thing if call.args and isinstance(call.args[0].thing, WindowSpec) else None
     if spec is None:
         return receiver
-    kept = receiver.origins
+    kept = receiver.taints
     if spec.ordered:
-        kept = frozenset(origin for origin in kept if origin.kind != "pick")
-    orders = frozenset(Origin("order", call.place, name) for name in spec.columns)
-    return replace(receiver, origins=kept | spec.origins | orders, ref="")
+        kept = frozenset(taint for taint in kept if taint.kind != "pick")
+    orders = frozenset(Taint("order", call.place, name) for name in spec.columns)
+    return replace(receiver, taints=kept | spec.taints | orders, ref="")
 
 
-def resolved(frame: Frame, origins: frozenset[Origin]) -> frozenset[Origin]:
-    """Origins of a new column: an order by a column stands for what that column comes from."""
-    found = {origin for origin in origins if origin.kind != "order"}
-    for origin in origins:
-        if origin.kind == "order":
+def resolved(frame: Frame, taints: frozenset[Taint]) -> frozenset[Taint]:
+    """Taints of a new column: an order by a column stands for what that column comes from."""
+    found = {taint for taint in taints if taint.kind != "order"}
+    for taint in taints:
+        if taint.kind == "order":
             found |= {
-                o
-                for o in frame.columns.get(origin.label, NO_ORIGINS)
-                if o.kind in ("mono", "random")
+                o for o in frame.columns.get(taint.label, NO_TAINTS) if o.kind in ("mono", "random")
             }
     return frozenset(found) - frame.rows
 
@@ -91,27 +89,27 @@ def ranked(call: Call, ranking: Ranking) -> Value:
     spec = call.args[0].thing if call.args and isinstance(call.args[0].thing, WindowSpec) else None
     if spec is None or (spec.ordered and spec.partitioned):
         return Value(label="row_number()", ref="rank()")
-    kind: OriginKind = "rank" if spec.ordered else "mono"
-    if spec.origins:
+    kind: TaintKind = "rank" if spec.ordered else "mono"
+    if spec.taints:
         kind = "mono"
     why = "row_number()" if spec.ordered else "row_number() without an order"
-    return Value(origins=frozenset({Origin(kind, ranking.place, why)}), label="row_number()")
+    return Value(taints=frozenset({Taint(kind, ranking.place, why)}), label="row_number()")
 
 
 def expression(machine: Machine, text: Value, call: Call) -> Value:
     """A column as SQL text."""
     rendered = Rendered(text.parts or (), call.place)
     masked = Masked(rendered.text)
-    kinds: dict[str, OriginKind] = {
+    kinds: dict[str, TaintKind] = {
         "clock": "clock",
         "random": "random",
         "mono": "mono",
         "serial": "serial",
     }
-    origins = text.origins | {
-        Origin(kinds[mark.kind], rendered.place(mark.offset), mark.text)
+    taints = text.taints | {
+        Taint(kinds[mark.kind], rendered.place(mark.offset), mark.text)
         for mark in masked.marks.values()
         if mark.kind in kinds
     }
     alias = re.search(r"\bas\s+`?(\w+)`?\s*$", rendered.text, re.IGNORECASE)
-    return Value(origins=frozenset(origins), alias=alias[1] if alias else "")
+    return Value(taints=frozenset(taints), alias=alias[1] if alias else "")

@@ -1,4 +1,4 @@
-"""Steps from frame to frame: what each does to the origins of rows and columns."""
+"""Steps from frame to frame: what each does to the taints of rows and columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from setpoint.lint.knowledge.columns import as_frame, of_columns
 from setpoint.lint.knowledge.sparkcolumns import expression, resolved
 from setpoint.lint.knowledge.sparkwrite import write_to
 from setpoint.lint.knowledge.statements import table_target
-from setpoint.lint.values import NO_ORIGINS, Frame, Origin, Value, joined_frames
+from setpoint.lint.values import NO_TAINTS, Frame, Taint, Value, joined_frames
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
                 frame = frame.with_column(name, resolved(frame, value.everything()))
             return frame
         case "select":
-            plain = [
-                replace(v, origins=resolved(frame, v.origins)) if v.origins else v for v in args
-            ]
+            plain = [replace(v, taints=resolved(frame, v.taints)) if v.taints else v for v in args]
             return of_columns(frame, plain, keep=False)
         case "selectExpr":
             values = [
@@ -76,13 +74,13 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
             if args and args[0].const == 0:
                 return frame
             return replace(
-                frame, rows=frame.rows | {Origin("pick", call.place, "limit() without orderBy()")}
+                frame, rows=frame.rows | {Taint("pick", call.place, "limit() without orderBy()")}
             )
         case "sample" if frame.engine == "spark":
             if "seed" in call.kwargs or len(args) > 1:
                 return frame
             return replace(
-                frame, rows=frame.rows | {Origin("pick", call.place, "sample() without a seed")}
+                frame, rows=frame.rows | {Taint("pick", call.place, "sample() without a seed")}
             )
         case "orderBy" | "sort" | "sort_values":
             return replace(frame, ordered=True)
@@ -132,21 +130,19 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
 
 
 def _filtered(machine: Machine, call: Call, frame: Frame) -> Frame:
-    origins: frozenset[Origin] = NO_ORIGINS
+    taints: frozenset[Taint] = NO_TAINTS
     for value in call.args:
         if value.parts is not None:
-            origins = origins | expression(machine, value, call).origins | value.everything()
+            taints = taints | expression(machine, value, call).taints | value.everything()
         else:
-            origins = origins | value.everything()
-    windowed = frame.windowed or any(o.kind in ("outside", "logical", "clock") for o in origins)
+            taints = taints | value.everything()
+    windowed = frame.windowed or any(o.kind in ("outside", "logical", "clock") for o in taints)
     deciding = frozenset(
-        o for o in as_read(origins) if o.via == "read" or o.kind in ("outside", "logical", "pick")
+        o for o in as_read(taints) if o.via == "read" or o.kind in ("outside", "logical", "pick")
     )
     # Rows that are kept by a number nobody ordered are some rows.
     numbered = frozenset(
-        Origin("pick", o.place, "a row number without an order")
-        for o in origins
-        if o.kind == "mono"
+        Taint("pick", o.place, "a row number without an order") for o in taints if o.kind == "mono"
     )
     return replace(frame, rows=frame.rows | deciding | numbered, windowed=windowed)
 
@@ -163,7 +159,7 @@ def _deduplicated(call: Call, frame: Frame) -> Frame:
     place = call.keyword_place("subset") if False else call.place
     return replace(
         frame,
-        rows=frame.rows | {Origin("pick", place, f"{call.name}() on some columns")},
+        rows=frame.rows | {Taint("pick", place, f"{call.name}() on some columns")},
         ordered=False,
     )
 
@@ -186,16 +182,16 @@ def _join(call: Call, frame: Frame) -> Frame:
         o
         for name in names
         if name
-        for o in both.columns.get(name, NO_ORIGINS)
+        for o in both.columns.get(name, NO_TAINTS)
         if o.kind in ("mono", "random", "clock")
     )
     if on is not None:
-        decided = decided | frozenset(o for o in on.origins if o.kind in ("mono", "random"))
+        decided = decided | frozenset(o for o in on.taints if o.kind in ("mono", "random"))
     return replace(both, rows=both.rows | decided, engine=frame.engine, ordered=False)
 
 
 def _labels(frame: Frame) -> frozenset[str]:
-    return frozenset(origin.label for origin in frame.rows if origin.kind == "read")
+    return frozenset(taint.label for taint in frame.rows if taint.kind == "read")
 
 
 def _aggregated(call: Call, frame: Frame) -> Frame:
@@ -203,8 +199,8 @@ def _aggregated(call: Call, frame: Frame) -> Frame:
     result = replace(frame, columns=columns, grouped=None, pivoted=False, chosen=None)
     for value in call.args:
         for item in value.items if value.items is not None else [value]:
-            origins = item.everything() - frame.rows
+            taints = item.everything() - frame.rows
             if frame.pivoted:
-                origins = frozenset(o for o in origins if o.kind != "pick")
-            result = result.with_column(item.alias, origins)
+                taints = frozenset(o for o in taints if o.kind != "pick")
+            result = result.with_column(item.alias, taints)
     return result

@@ -15,7 +15,7 @@ from setpoint.lint.sql.mask import WORD, Mark, Masked
 from setpoint.lint.sql.parse import read_sql
 from setpoint.lint.sql.statement import Statement
 from setpoint.lint.texts import Rendered, shown
-from setpoint.lint.values import NO_ORIGINS, Connection, Frame, Origin, OriginKind, Value
+from setpoint.lint.values import NO_TAINTS, Connection, Frame, Taint, TaintKind, Value
 
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
@@ -81,34 +81,34 @@ class Running:
     def place(self, offset: int) -> Place:
         return self.rendered.place(offset)
 
-    def origins(self, word: str) -> frozenset[Origin]:
+    def taints(self, word: str) -> frozenset[Taint]:
         """What stands behind a mark."""
         mark = self.masked.marks.get(word)
         if mark is None:
-            return NO_ORIGINS
-        kinds: dict[str, OriginKind] = {
+            return NO_TAINTS
+        kinds: dict[str, TaintKind] = {
             "clock": "clock", "random": "random", "mono": "mono", "serial": "serial",
         }  # fmt: skip
         if mark.kind in kinds:
-            return frozenset({Origin(kinds[mark.kind], self.place(mark.offset), mark.text)})
+            return frozenset({Taint(kinds[mark.kind], self.place(mark.offset), mark.text)})
         if mark.kind == "param":
-            return self._params.get(word, NO_ORIGINS)
+            return self._params.get(word, NO_TAINTS)
         if mark.kind == "hole":
             return self._hole(mark)
-        return NO_ORIGINS
+        return NO_TAINTS
 
-    def _hole(self, mark: Mark) -> frozenset[Origin]:
+    def _hole(self, mark: Mark) -> frozenset[Taint]:
         if mark.hole is not None and mark.hole < len(self.rendered.holes):
             hole = self.rendered.holes[mark.hole]
             found = hole.value.everything()
             if not found and is_dated(hole.label):
-                found = frozenset({Origin("outside", self.place(mark.offset), hole.label)})
+                found = frozenset({Taint("outside", self.place(mark.offset), hole.label)})
             return found
         if _LOGICAL.search(mark.text):
-            return frozenset({Origin("logical", self.place(mark.offset), mark.text)})
+            return frozenset({Taint("logical", self.place(mark.offset), mark.text)})
         if is_dated(mark.text):
-            return frozenset({Origin("outside", self.place(mark.offset), mark.text)})
-        return NO_ORIGINS
+            return frozenset({Taint("outside", self.place(mark.offset), mark.text)})
+        return NO_TAINTS
 
     def key(self, name: str) -> str:
         """A name of the statement with the program's words in its holes."""
@@ -123,52 +123,52 @@ class Running:
 
         return WORD.sub(word, name)
 
-    def columns(self, statement: Statement) -> dict[str, frozenset[Origin]]:
-        found: dict[str, frozenset[Origin]] = {}
+    def columns(self, statement: Statement) -> dict[str, frozenset[Taint]]:
+        found: dict[str, frozenset[Taint]] = {}
         for stored in statement.stored:
-            origins: frozenset[Origin] = NO_ORIGINS
+            taints: frozenset[Taint] = NO_TAINTS
             for word in stored.marks:
-                origins = origins | self.origins(word)
-            if origins:
-                found[stored.name] = found.get(stored.name, NO_ORIGINS) | origins
+                taints = taints | self.taints(word)
+            if taints:
+                found[stored.name] = found.get(stored.name, NO_TAINTS) | taints
         for name, word in statement.unordered_ranks:
-            found[name] = found.get(name, NO_ORIGINS) | {
-                Origin("mono", self._at(word), "row_number() without an order")
+            found[name] = found.get(name, NO_TAINTS) | {
+                Taint("mono", self._at(word), "row_number() without an order")
             }
         for name, word in statement.ranks:
-            found[name] = found.get(name, NO_ORIGINS) | {
-                Origin("rank", self._at(word), "row_number()")
+            found[name] = found.get(name, NO_TAINTS) | {
+                Taint("rank", self._at(word), "row_number()")
             }
         return found
 
     def _at(self, word: str) -> Place:
         return self.place(self.masked.marks[word].offset)
 
-    def rows(self, statement: Statement) -> frozenset[Origin]:
+    def rows(self, statement: Statement) -> frozenset[Taint]:
         """What decides which rows the statement takes."""
-        found: set[Origin] = set()
+        found: set[Taint] = set()
         for word in statement.filters:
-            found |= as_read(self.origins(word))
+            found |= as_read(self.taints(word))
         for pick in statement.picks:
             offset = pick.offset
             if offset < 0:
                 match = re.search(r"distinct\s+on", self.rendered.text, re.IGNORECASE)
                 offset = match.start() if match else statement.offset
-            found.add(Origin("pick", self.place(offset), pick.reason))
+            found.add(Taint("pick", self.place(offset), pick.reason))
         for lower in statement.lower:
             if is_dated(lower.column) or re.search(r"updat|modif|creat|_at$", lower.column):
-                found.add(Origin("bound", self._at(lower.mark), lower.column))
+                found.add(Taint("bound", self._at(lower.mark), lower.column))
         for source in statement.sources:
             key = self.key(source)
             view = self.machine.views.get(key)
             if view is not None:
                 found |= view.rows
             else:
-                found.add(Origin("read", self.place(statement.offset), key))
+                found.add(Taint("read", self.place(statement.offset), key))
         return frozenset(found)
 
 
-def _bound(machine: Machine, masked: Masked, params: Value | None) -> dict[str, frozenset[Origin]]:
+def _bound(machine: Machine, masked: Masked, params: Value | None) -> dict[str, frozenset[Taint]]:
     words = [word for word, mark in masked.marks.items() if mark.kind == "param"]
     if params is None or not words:
         return {}
@@ -179,7 +179,7 @@ def _bound(machine: Machine, masked: Masked, params: Value | None) -> dict[str, 
         and (row.items[0].items is not None or row.items[0].fields is not None)
     ):
         row = row.items[0]
-    found: dict[str, frozenset[Origin]] = {}
+    found: dict[str, frozenset[Taint]] = {}
     for index, word in enumerate(words):
         name = re.sub(r"[%():@s]", "", masked.marks[word].text, count=0)
         exact = re.sub(r"^%\(|\)s$|^[:@]", "", masked.marks[word].text)
@@ -238,9 +238,9 @@ def _select(machine: Machine, running: Running, statement: Statement) -> Frame:
         view = machine.views.get(running.key(source))
         if view is not None:
             text = statement.text.lower()
-            for name, origins in view.columns.items():
+            for name, taints in view.columns.items():
                 if statement.star or not statement.parsed or name.lower() in text:
-                    columns[name] = columns.get(name, NO_ORIGINS) | origins
+                    columns[name] = columns.get(name, NO_TAINTS) | taints
     if _KEY_MAX.search(statement.text):
         place = running.place(statement.offset)
         for source in statement.sources:
@@ -269,11 +269,11 @@ def _write(
     for source in statement.sources:
         view = machine.views.get(running.key(source))
         if view is not None:
-            for name, origins in view.columns.items():
-                columns[name] = columns.get(name, NO_ORIGINS) | origins
-    location: frozenset[Origin] = NO_ORIGINS
+            for name, taints in view.columns.items():
+                columns[name] = columns.get(name, NO_TAINTS) | taints
+    location: frozenset[Taint] = NO_TAINTS
     for match in WORD.finditer(statement.target):
-        location = location | running.origins(match[0])
+        location = location | running.taints(match[0])
     if statement.verb == "create":
         machine.program.tables.append(
             Table(
@@ -285,7 +285,7 @@ def _write(
                     (s.name, o)
                     for s in statement.stored
                     for w in s.marks
-                    for o in running.origins(w)
+                    for o in running.taints(w)
                 ),
                 statement.temporary,
                 not statement.if_not_exists,
@@ -305,8 +305,8 @@ def _write(
         api,
         transaction=transaction,
         columns=columns,
-        rows=rows if statement.verb not in ("delete", "truncate") else NO_ORIGINS,
-        where=rows if statement.verb in ("delete", "update") else NO_ORIGINS,
+        rows=rows if statement.verb not in ("delete", "truncate") else NO_TAINTS,
+        where=rows if statement.verb in ("delete", "update") else NO_TAINTS,
         location=frozenset(o for o in location if o.kind in ("clock", "random")),
         names=statement.columns,
         temporary=temporary,

@@ -37,7 +37,7 @@ _RUN_COLUMNS = vocabulary(
     "source_table batch_id event_type success",
 )
 _TEMPORARY = vocabulary(
-    "tmp temp temporary scratch stage_tmp cache sandbox checkpoint checkpoints spill",
+    "tmp temp temporary scratch cache sandbox spill",
 )
 _STATE = vocabulary(
     "watermark watermarks checkpoint checkpoints hwm highwater bookmark bookmarks offsets",
@@ -51,6 +51,7 @@ _PROGRESS = vocabulary(
 _WORKERS = vocabulary(
     "worker workers pipeline etl load run sync import ingest ingestion job cursor",
 )
+_SUFFIXES = vocabulary("json txt yaml yml pkl csv parquet db ini toml")
 _QUARANTINE = vocabulary(
     "quarantine quarantined reject rejects rejected dead deadletter dlq bad invalid error",
     "errors failed failures malformed corrupt discarded",
@@ -138,7 +139,9 @@ def is_staging(name: str) -> bool:
 
 def is_state(name: str) -> bool:
     """A place that remembers how far the pipeline has come."""
-    words = tokens(name)
+    if "/" in name.rstrip("/") and is_state(name.rstrip("/").rsplit("/", 1)[1]):
+        return True
+    words = tokens(name) - _SUFFIXES
     if words & _LOG:
         return False
     return (

@@ -23,14 +23,14 @@ def check(program: Program) -> Iterator[Finding]:
         for write in lasting(trace):
             if write.mode == "put":
                 continue
-            for name, origins in write.columns.items():
-                for origin in origins:
-                    if origin.kind == "env" and name:
+            for name, taints in write.columns.items():
+                for taint in taints:
+                    if taint.kind == "env" and name:
                         quiet = is_audit_column(name) or bool(tokens(name) & _WHERE)
                         yield finding(
                             KIND,
-                            origin.place,
-                            f"{column(name)} of {named(write.target)} is {origin.label}: "
+                            taint.place,
+                            f"{column(name)} of {named(write.target)} is {taint.label}: "
                             f"another machine stores another value.",
                             REPAIR,
                             "info" if quiet else "error",

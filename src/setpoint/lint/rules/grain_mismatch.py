@@ -30,7 +30,7 @@ def check(program: Program) -> Iterator[Finding]:
             if write.mode not in ("delete", "replace_slice", "overwrite"):
                 continue
             logical = [o for o in write.where | write.location if o.kind == "logical"]
-            if logical and all(_DAY.match(origin.label) for origin in logical):
+            if logical and all(_DAY.match(taint.label) for taint in logical):
                 yield finding(
                     KIND,
                     program.schedule_place,

@@ -43,7 +43,7 @@ def _found(write: Write, message: str) -> Finding:
 
 def _retention(write: Write) -> bool:
     """Rows that grow old are removed for good; nothing fills their place."""
-    return any(origin.kind == "clock" for origin in write.where)
+    return any(taint.kind == "clock" for taint in write.where)
 
 
 def _filled(trace: Trace, gone: Write) -> Write | None:

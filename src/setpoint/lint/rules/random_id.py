@@ -8,7 +8,7 @@ from setpoint.lint.findings import Finding
 from setpoint.lint.judgement import lasting, quarantined
 from setpoint.lint.model import Program
 from setpoint.lint.rules.telling import column, finding, named
-from setpoint.lint.values import Origin
+from setpoint.lint.values import Taint
 
 KIND = "random-id"
 REPAIR = (
@@ -20,52 +20,52 @@ _GENERATOR = 8
 
 def check(program: Program) -> Iterator[Finding]:
     drawn = {
-        origin
+        taint
         for trace in program.traces
         for write in trace.writes
-        for origins in write.columns.values()
-        for origin in origins
-        if origin.kind == "random" and "uuid" not in origin.label.lower()
+        for taints in write.columns.values()
+        for taint in taints
+        if taint.kind == "random" and "uuid" not in taint.label.lower()
     }
     generator = len(drawn) >= _GENERATOR
     for trace in program.traces:
         for write in lasting(trace):
             if write.mode in ("delete", "truncate", "drop"):
                 continue
-            for origin in _random(program, write.location):
+            for taint in _random(program, write.location):
                 yield finding(
                     KIND,
-                    origin.place,
-                    f"{origin.label} is part of where {named(write.target)} is written, so "
+                    taint.place,
+                    f"{taint.label} is part of where {named(write.target)} is written, so "
                     f"a repetition writes a second copy.",
                     REPAIR,
                     "info" if quarantined(write) else "error",
                 )
-            for name, origins in write.columns.items():
-                for origin in _random(program, origins):
+            for name, taints in write.columns.items():
+                for taint in _random(program, taints):
                     if write.mode == "put" and not name:
                         continue
                     yield finding(
                         KIND,
-                        origin.place,
-                        f"{column(name)} of {named(write.target)} is {origin.label}, so a "
+                        taint.place,
+                        f"{column(name)} of {named(write.target)} is {taint.label}, so a "
                         f"repetition gives the same row another value.",
                         REPAIR,
-                        "info" if generator and origin in drawn else "error",
+                        "info" if generator and taint in drawn else "error",
                     )
-    for name, origin in program.named:
-        if origin.kind == "random":
+    for name, taint in program.named:
+        if taint.kind == "random":
             yield finding(
                 KIND,
-                origin.place,
+                taint.place,
                 f"{name} identifies the run and is random, so each repetition is another run.",
                 "Derive the identifier from the pipeline's name and its window.",
             )
 
 
-def _random(program: Program, origins: frozenset[Origin]) -> list[Origin]:
+def _random(program: Program, taints: frozenset[Taint]) -> list[Taint]:
     return [
-        origin
-        for origin in origins
-        if origin.kind == "random" and not (program.seeded and "uuid" not in origin.label.lower())
+        taint
+        for taint in taints
+        if taint.kind == "random" and not (program.seeded and "uuid" not in taint.label.lower())
     ]

@@ -18,12 +18,12 @@ def check(program: Program) -> Iterator[Finding]:
         for write in lasting(trace):
             if write.mode in ("delete", "truncate", "drop"):
                 continue
-            for origin in (write.rows | write.where).union(*write.columns.values()):
-                if origin.kind == "clock" and origin.via == "read":
+            for taint in (write.rows | write.where).union(*write.columns.values()):
+                if taint.kind == "clock" and taint.via == "read":
                     yield finding(
                         KIND,
-                        origin.place,
-                        f"{origin.label} decides which rows {named(write.target)} gets: a "
+                        taint.place,
+                        f"{taint.label} decides which rows {named(write.target)} gets: a "
                         f"repetition on another day reads others.",
                         REPAIR,
                     )

@@ -30,14 +30,14 @@ def check(program: Program) -> Iterator[Finding]:
             )
     for trace in program.traces:
         for write in lasting(trace):
-            for name, origins in write.columns.items():
-                for origin in origins:
-                    if origin.kind == "serial":
+            for name, taints in write.columns.items():
+                for taint in taints:
+                    if taint.kind == "serial":
                         yield finding(
                             KIND,
-                            origin.place,
+                            taint.place,
                             f"{column(name)} of {named(write.target)} is drawn from "
-                            f"{origin.label}, so a repetition gives the same row another "
+                            f"{taint.label}, so a repetition gives the same row another "
                             f"key.",
                             REPAIR,
                         )

@@ -26,8 +26,7 @@ def check(program: Program) -> Iterator[Finding]:
             if not (write.windowed or write.literal):
                 continue
             if any(
-                origin.kind in ("clock", "random", "logical", "outside")
-                for origin in write.location
+                taint.kind in ("clock", "random", "logical", "outside") for taint in write.location
             ):
                 continue
             yield finding(

@@ -16,12 +16,12 @@ REPAIR = "Bound the read by the window on both sides: start <= column < end."
 def check(program: Program) -> Iterator[Finding]:
     for trace in program.traces:
         for write in lasting(trace):
-            for origin in write.rows:
-                if origin.kind == "bound":
+            for taint in write.rows:
+                if taint.kind == "bound":
                     yield finding(
                         KIND,
-                        origin.place,
-                        f"{origin.label} has a lower bound only: a repetition for "
+                        taint.place,
+                        f"{taint.label} has a lower bound only: a repetition for "
                         f"{named(write.target)} also reads what came since.",
                         REPAIR,
                         "error" if write.mode == "append" else "info",

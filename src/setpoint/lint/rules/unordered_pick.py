@@ -21,13 +21,13 @@ def check(program: Program) -> Iterator[Finding]:
                 continue
             if tokens(write.target.key) & {"sample", "samples", "preview", "example", "test"}:
                 continue
-            origins = write.rows.union(*write.columns.values()) if write.columns else write.rows
-            for origin in origins:
-                if origin.kind == "pick":
+            taints = write.rows.union(*write.columns.values()) if write.columns else write.rows
+            for taint in taints:
+                if taint.kind == "pick":
                     yield finding(
                         KIND,
-                        origin.place,
-                        f"{origin.label} takes some rows for {named(write.target)}, and "
+                        taint.place,
+                        f"{taint.label} takes some rows for {named(write.target)}, and "
                         f"another run may take others.",
                         REPAIR,
                     )

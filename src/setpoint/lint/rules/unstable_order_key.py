@@ -19,30 +19,30 @@ REPAIR = (
 def check(program: Program) -> Iterator[Finding]:
     for trace in program.traces:
         for write in lasting(trace):
-            for origin in write.rows:
-                if origin.kind == "mono":
+            for taint in write.rows:
+                if taint.kind == "mono":
                     yield finding(
                         KIND,
-                        origin.place,
-                        f"{origin.label} decides which rows of {named(write.target)} "
+                        taint.place,
+                        f"{taint.label} decides which rows of {named(write.target)} "
                         f"belong together, and differs when Spark reads in another order.",
                         REPAIR,
                     )
-            for name, origins in write.columns.items():
-                for origin in origins:
-                    if origin.kind == "mono":
+            for name, taints in write.columns.items():
+                for taint in taints:
+                    if taint.kind == "mono":
                         yield finding(
                             KIND,
-                            origin.place,
+                            taint.place,
                             f"{column(name)} of {named(write.target)} comes from "
-                            f"{origin.label}, which numbers rows in an order that nobody "
+                            f"{taint.label}, which numbers rows in an order that nobody "
                             f"fixed.",
                             REPAIR,
                         )
-                    elif origin.kind == "rank" and is_key(name):
+                    elif taint.kind == "rank" and is_key(name):
                         yield finding(
                             KIND,
-                            origin.place,
+                            taint.place,
                             f"{column(name)} of {named(write.target)} numbers the rows of "
                             f"the whole table: one new row changes the keys of others.",
                             REPAIR,

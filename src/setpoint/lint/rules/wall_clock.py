@@ -9,7 +9,7 @@ from setpoint.lint.judgement import lasting, quarantined, stateful
 from setpoint.lint.knowledge.words import is_audit_column, is_dated, tokens
 from setpoint.lint.model import Program, Write
 from setpoint.lint.rules.telling import column, finding, named
-from setpoint.lint.values import Origin
+from setpoint.lint.values import Taint
 from setpoint.lint.vocabulary import vocabulary
 
 KIND = "wall-clock"
@@ -41,82 +41,82 @@ def check(program: Program) -> Iterator[Finding]:
                 yield from _location(write)
                 yield from _columns(write)
         for effect in trace.effects:
-            for origin in _clock(effect.content):
+            for taint in _clock(effect.content):
                 yield finding(
                     KIND,
-                    origin.place,
-                    f"{origin.label} is part of what {effect.api} sends, so a repetition "
+                    taint.place,
+                    f"{taint.label} is part of what {effect.api} sends, so a repetition "
                     f"sends something else.",
                     REPAIR,
                     "info",
                 )
-    for name, origin in program.named:
-        if origin.kind == "clock":
+    for name, taint in program.named:
+        if taint.kind == "clock":
             yield finding(
                 KIND,
-                origin.place,
+                taint.place,
                 f"{name} identifies the run and comes from the clock, so each repetition "
                 f"is another run.",
                 "Derive the identifier from the pipeline's name and its window.",
             )
     for table in program.tables:
-        for name, origin in table.defaults:
-            if origin.kind == "clock":
+        for name, taint in table.defaults:
+            if taint.kind == "clock":
                 yield finding(
                     KIND,
-                    origin.place,
+                    taint.place,
                     f"{column(name)} of {table.key} is filled by the clock.",
                     AUDIT_REPAIR,
                     "info",
                 )
 
 
-def _clock(origins: frozenset[Origin]) -> list[Origin]:
-    return [origin for origin in origins if origin.kind == "clock" and origin.via != "read"]
+def _clock(taints: frozenset[Taint]) -> list[Taint]:
+    return [taint for taint in taints if taint.kind == "clock" and taint.via != "read"]
 
 
 def _location(write: Write) -> Iterator[Finding]:
-    for origin in _clock(write.location):
+    for taint in _clock(write.location):
         kept = tokens(write.target.key) & _KEPT
         yield finding(
             KIND,
-            origin.place,
-            f"{origin.label} is part of where {named(write.target)} is written, so a "
+            taint.place,
+            f"{taint.label} is part of where {named(write.target)} is written, so a "
             f"repetition writes a second copy.",
             REPAIR,
-            "info" if origin.via == "default" or kept or quarantined(write) else "error",
+            "info" if taint.via == "default" or kept or quarantined(write) else "error",
         )
 
 
 def _columns(write: Write) -> Iterator[Finding]:
-    for name, origins in write.columns.items():
-        for origin in _clock(origins):
+    for name, taints in write.columns.items():
+        for taint in _clock(taints):
             if write.mode == "put" and not name and write.target.kind != "state":
                 continue
-            severity, message, repair = _verdict(write, name, origin)
-            yield finding(KIND, origin.place, message, repair, severity)
+            severity, message, repair = _verdict(write, name, taint)
+            yield finding(KIND, taint.place, message, repair, severity)
 
 
-def _verdict(write: Write, name: str, origin: Origin) -> tuple[Severity, str, str]:
+def _verdict(write: Write, name: str, taint: Taint) -> tuple[Severity, str, str]:
     where = f"{column(name)} of {named(write.target)}"
-    if origin.via == "default":
-        return "info", f"{where} is {origin.label} when no parameter is given.", REPAIR
+    if taint.via == "default":
+        return "info", f"{where} is {taint.label} when no parameter is given.", REPAIR
     if name and name in write.partitioned:
         return (
             "error",
-            f"{origin.label} decides the partition {name} of {named(write.target)}: a "
+            f"{taint.label} decides the partition {name} of {named(write.target)}: a "
             f"repetition on another day writes another one.",
             REPAIR,
         )
     if is_audit_column(name):
-        return "info", f"{where} is {origin.label}: it differs in every repetition.", AUDIT_REPAIR
+        return "info", f"{where} is {taint.label}: it differs in every repetition.", AUDIT_REPAIR
     if stateful(write):
         return (
             "error",
-            f"{origin.label} becomes the mark in {named(write.target)}: rows that arrive "
+            f"{taint.label} becomes the mark in {named(write.target)}: rows that arrive "
             f"late are never read.",
             "Save the largest value that was read, not the time of reading.",
         )
     if write.target.kind in ("path", "object") and write.mode == "put" and not is_dated(name):
-        return "info", f"{where} is {origin.label}.", AUDIT_REPAIR
-    return "error", f"{where} is {origin.label}, so a repetition stores another value.", REPAIR
+        return "info", f"{where} is {taint.label}.", AUDIT_REPAIR
+    return "error", f"{where} is {taint.label}, so a repetition stores another value.", REPAIR

@@ -96,7 +96,8 @@ def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
             at,
         )
     if _WORDS[2][1].match(text):
-        return _marked(Statement("select", offset, text=text, parsed=False), text, at)
+        query = Statement("select", offset, sources=_sources(text, ""), text=text, parsed=False)
+        return _marked(query, text, at)
     return Statement("other", offset, text=text)
 
 

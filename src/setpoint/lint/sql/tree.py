@@ -20,20 +20,22 @@ _FIRST = (exp.First, exp.FirstValue, exp.AnyValue)
 
 def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement:
     """The shallow statement, made exact by its tree."""
+    nodes = _Nodes(tree)
     query, names = _query(tree)
     verb = _verb(plain, tree)
-    sources = {_table(table) for table in tree.find_all(exp.Table)}
-    temporary = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    tables = nodes.of(exp.Table)
+    sources = {_table(table) for table in tables}
+    temporary = {cte.alias_or_name.lower() for cte in nodes.of(exp.CTE)}
     target = _target(tree) or plain.target
-    stored, filters = _by_clause(tree, query, names)
-    lowest, ranks, unordered = _comparisons(tree), [], []
-    for name, word, ordered, partitioned in _row_numbers(tree):
+    stored, filters = _by_clause(tree, nodes, query, names)
+    lowest, ranks, unordered = _comparisons(nodes), [], []
+    for name, word, ordered, partitioned in _row_numbers(nodes):
         if not ordered:
             unordered.append((name, word))
         elif not partitioned:
             ranks.append((name, word))
     reads_target = bool(target) and target in {
-        _table(table) for table in tree.find_all(exp.Table) if table is not _target_node(tree)
+        _table(table) for table in tables if table is not _target_node(tree)
     }
     return replace(
         plain,
@@ -42,7 +44,7 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         columns=names or plain.columns,
         stored=tuple(stored),
         filters=tuple(filters),
-        picks=tuple(_picks(tree, marks)),
+        picks=tuple(_picks(nodes, marks)),
         sources=frozenset(sources - temporary - ({target} if not reads_target else set())),
         where=tree.args.get("where") is not None or plain.where,
         against_target=reads_target,
@@ -53,6 +55,18 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         maximum=_maximum(query),
         parsed=True,
     )
+
+
+class _Nodes:
+    """The nodes of a tree by their type, from one walk."""
+
+    def __init__(self, tree: Any) -> None:
+        self._nodes: dict[type, list[Any]] = {}
+        for node in tree.walk():
+            self._nodes.setdefault(type(node), []).append(node)
+
+    def of(self, *types: type) -> list[Any]:
+        return [node for kind in types for node in self._nodes.get(kind, ())]
 
 
 def _verb(plain: Statement, tree: Any) -> Verb:
@@ -113,6 +127,8 @@ def _projections(query: Any) -> list[Any]:
 def _words(node: Any) -> list[str]:
     """The marks inside a part of the tree, in its order."""
     found: dict[str, None] = {}
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+        return [match[0] for match in WORD.finditer(node.name)]
     for inner in node.walk(bfs=False):
         if isinstance(inner, (exp.Identifier, exp.Literal, exp.Placeholder, exp.Var)):
             text = str(inner.this or "")
@@ -125,7 +141,9 @@ def _words(node: Any) -> list[str]:
     return list(found)
 
 
-def _by_clause(tree: Any, query: Any, names: tuple[str, ...]) -> tuple[list[Stored], list[str]]:
+def _by_clause(
+    tree: Any, nodes: _Nodes, query: Any, names: tuple[str, ...]
+) -> tuple[list[Stored], list[str]]:
     stored: list[Stored] = []
     filters: list[str] = []
     if isinstance(query, exp.Values):
@@ -138,13 +156,13 @@ def _by_clause(tree: Any, query: Any, names: tuple[str, ...]) -> tuple[list[Stor
         for assignment in _assignments(tree):
             _store(stored, bare(assignment.this.name), _words(assignment.expression))
     top = _projections(query)
-    for select in tree.find_all(exp.Select):
+    for select in nodes.of(exp.Select):
         for index, item in enumerate(select.expressions):
             outer = any(item is candidate for candidate in top)
             name = names[index] if outer and index < len(names) else bare(item.alias_or_name)
             own = [word for word in _words(item) if not _filtered(item, word)]
             _store(stored, name, own)
-    for clause in tree.find_all(*_FILTERS):
+    for clause in nodes.of(*_FILTERS):
         part = clause.args.get("on") if isinstance(clause, exp.Join) else clause.this
         if part is not None:
             filters += [word for word in _words(part) if word not in filters]
@@ -174,8 +192,8 @@ def _assignments(tree: Any) -> Iterator[Any]:
             yield exp.EQ(this=exp.column(name.name), expression=cell.copy())
 
 
-def _picks(tree: Any, marks: dict[str, Mark]) -> Iterator[Pick]:
-    for limit in tree.find_all(exp.Limit):
+def _picks(nodes: _Nodes, marks: dict[str, Mark]) -> Iterator[Pick]:
+    for limit in nodes.of(exp.Limit):
         words = [word for word in _words(limit) if word.startswith("sp_limit")]
         query = limit.parent
         if not words or query is None or query.args.get("order") is not None:
@@ -185,7 +203,7 @@ def _picks(tree: Any, marks: dict[str, Mark]) -> Iterator[Pick]:
         if _ordered_inside(query):
             continue
         yield Pick(marks[words[0]].offset, "LIMIT without ORDER BY")
-    for distinct in tree.find_all(exp.Distinct):
+    for distinct in nodes.of(exp.Distinct):
         if distinct.args.get("on") is not None and distinct.parent.args.get("order") is None:
             start = min((marks[word].offset for word in _words(distinct.parent)), default=-1)
             yield Pick(start, "DISTINCT ON without ORDER BY")
@@ -211,8 +229,8 @@ def _aggregates_only(query: Any) -> bool:
     return all(isinstance(item.unalias(), exp.AggFunc) for item in items)
 
 
-def _row_numbers(tree: Any) -> Iterator[tuple[str, str, bool, bool]]:
-    for window in tree.find_all(exp.Window):
+def _row_numbers(nodes: _Nodes) -> Iterator[tuple[str, str, bool, bool]]:
+    for window in nodes.of(exp.Window):
         words = [word for word in _words(window.this) if word.startswith("sp_rownum")]
         if not words:
             continue
@@ -234,9 +252,9 @@ def _orders(item: Any) -> bool:
     )
 
 
-def _comparisons(tree: Any) -> Iterator[Lower]:
+def _comparisons(nodes: _Nodes) -> Iterator[Lower]:
     """Lower bounds by a mark, on columns that no upper bound of the same query ends."""
-    for where in tree.find_all(exp.Where):
+    for where in nodes.of(exp.Where):
         uppers = {_column(item) for item in where.find_all(*_UPPER)}
         uppers |= {_column(item) for item in where.find_all(exp.Between, exp.EQ)}
         uppers |= {_right(item) for item in where.find_all(*_LOWER)}
