@@ -21,6 +21,8 @@ from setpoint.lint.values import Connection, Value
 _DBT = re.compile(
     r"\{\{-?\s*(?:config\s*\(|ref\s*\(|source\s*\()|\{%-?\s*(?:snapshot|if\s+is_incremental)"
 )
+# A macro is a text that models fill in; what becomes of it is seen there.
+_MACRO = re.compile(r"\{%-?\s*(?:macro|materialization|test)\b")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\((.*?)\)\s*-?\}\}", re.DOTALL)
 _CELL = "__setpoint_sql_cell__"
 
@@ -143,6 +145,8 @@ def _sql_file(document: Document, program: Program) -> None:
     cell = SqlCell(text, lines, tuple(1 for _ in lines))
     value = Value(parts=(Piece(text, _CellSource(cell, 1)),))  # type: ignore[arg-type]
     machine = Machine(program, document.source)
+    if _MACRO.search(text):
+        return
     if _DBT.search(text):
         _model(machine, value, text, program)
         return

@@ -26,6 +26,19 @@ def as_default(value: Value) -> Value:
     )
 
 
+def held(value: Value, name: str) -> Value:
+    """The value under the name that the program gives it first."""
+    if not any(taint.kind == "clock" and not taint.holder for taint in value.taints):
+        return value
+    return replace(
+        value,
+        taints=frozenset(
+            replace(taint, holder=name) if taint.kind == "clock" and not taint.holder else taint
+            for taint in value.taints
+        ),
+    )
+
+
 def is_clock(value: Value) -> bool:
     return any(taint.kind == "clock" and not taint.via for taint in value.taints)
 

@@ -19,9 +19,11 @@ def passing(write: Write) -> bool:
 
 def logging(write: Write) -> bool:
     """Is the target a record of runs?"""
-    return write.mode not in ("rename", "update") and is_log(
-        write.target.key, (*write.names, *write.columns)
-    )
+    names = (*write.names, *write.columns)
+    if write.mode == "rename" or not is_log(write.target.key, names):
+        return False
+    # A row of a log is closed; a mark is moved.
+    return write.mode == "append" or not any(map(is_state, names))
 
 
 def stateful(write: Write) -> bool:

@@ -37,7 +37,10 @@ class Taint:
     place: Place
     label: str
     # "read": it decided what was read. "default": it only stands in for a missing parameter.
-    via: Literal["", "read", "default"] = ""
+    # "until": it only ends what is read, as the end of the data does anyway.
+    via: Literal["", "read", "until", "default"] = ""
+    # The name that held the value first, where the program gives it one.
+    holder: str = ""
 
 
 NO_TAINTS: frozenset[Taint] = frozenset()

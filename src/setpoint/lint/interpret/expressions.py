@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
-from setpoint.lint.flows import as_default, as_read, from_outside, is_clock
+from setpoint.lint.flows import as_default, as_read, from_outside, held, is_clock
 from setpoint.lint.interpret.call import Call, call_place, label_of, place_of
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
@@ -254,7 +254,7 @@ class Expressions:
             value = self.value(item)
             name = self.value(key).text if key is not None else None
             if name is not None and key is not None:
-                fields[name] = value
+                fields[name] = held(value, name)
                 places[name] = place_of(key)
             elif key is None and value.fields:
                 fields.update(value.fields)

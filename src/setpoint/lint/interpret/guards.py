@@ -43,6 +43,8 @@ def verdict(test: ast.expr, value: Value) -> tuple[int, frozenset[str]]:
             inner = inner.left
         else:
             break
+    if _decided(test):
+        return -1, frozenset()
     named = words(test)
     if _NEW.search(named):
         return -sign, frozenset()
@@ -50,6 +52,16 @@ def verdict(test: ast.expr, value: Value) -> tuple[int, frozenset[str]]:
         return sign, frozenset()
     tables = frozenset(taint.label for taint in value.everything() if taint.kind == "read")
     return (sign, tables) if tables else (0, frozenset())
+
+
+def _decided(test: ast.expr) -> bool:
+    """Was it decided before what becomes of the row? `if row["action"] == "INSERT"`"""
+    return any(
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.lower() in ("insert", "update", "upsert", "new", "changed", "delete")
+        for node in ast.walk(test)
+    )
 
 
 def _sign(operator: ast.cmpop, other: ast.expr) -> int:

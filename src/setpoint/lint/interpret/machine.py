@@ -43,6 +43,7 @@ _LOGICAL = vocabulary(
 )
 # Modes that a helper has as its default: whoever calls it decides.
 _CALLERS_CHOICE = ("append", "overwrite", "replace", "write_truncate")
+_GENERATOR = 8
 _PASS = vocabulary(
     "append extend add insert update appendleft put fit train partial_fit setdefault push",
 )
@@ -69,6 +70,23 @@ class Machine(Statements):
         """Does the program belong to a stream processor, which keeps its own marks?"""
         return any(value.ref.startswith(("pyflink", "ksql")) for value in self.top.names.values())
 
+    def _makes_data(self) -> bool:
+        """A program that draws many kinds of random values makes test data, and means to."""
+        if any(
+            value.ref.startswith(("faker", "dbldatagen", "mimesis"))
+            for value in self.top.names.values()
+        ):
+            return True
+        drawn = {
+            taint
+            for trace in self.program.traces
+            for write in trace.writes
+            for taints in write.columns.values()
+            for taint in taints
+            if taint.kind == "random" and "uuid" not in taint.label.lower()
+        }
+        return len(drawn) >= _GENERATOR
+
     def current_function(self) -> ast.AST | None:
         """The function whose statements are being taken."""
         return self.nodes[-1] if self.nodes else None
@@ -84,6 +102,7 @@ class Machine(Statements):
                     self._root(node, scope)
         for kind in classes:
             self._class(kind)
+        self.program.generator = self._makes_data()
 
     def _class(self, node: ast.ClassDef) -> None:
         methods = [m for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
+from setpoint.lint.flows import held
 from setpoint.lint.interpret.call import place_of
 from setpoint.lint.interpret.expressions import Expressions
 from setpoint.lint.interpret.guards import ends, verdict, words
@@ -90,7 +91,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             if not value.label or value.parts is None:
                 value = replace(value, label=target.id) if not value.label else value
-            self.scope.bind(target.id, value)
+            self.scope.bind(target.id, held(value, target.id))
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = value.items
             for index, item in enumerate(target.elts):

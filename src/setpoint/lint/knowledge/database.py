@@ -26,6 +26,7 @@ _BATCH = frozenset(["execute_values", "execute_batch"])
 _WRAPPERS = vocabulary(
     "text SQL sql Composed dedent cleandoc Literal Identifier",
 )
+_RENDERS = re.compile(r"^(?:render|fill|format_sql|template)", re.IGNORECASE)
 _RUNS = re.compile(r"sql|query|execute|exec_|run_|submit|statement")
 _MARKS = re.compile(
     r"^(?:set|save|update|write|store|put|persist|advance|record)_(?:\w+_)?(?:high_?water_?mark|hwm"
@@ -44,6 +45,8 @@ def model(machine: Machine, call: Call) -> Value | None:
     name, receiver = call.name, call.receiver
     if call.method == "format" and receiver is not None and receiver.parts is not None:
         return text_value(braces(receiver.parts, call.kwargs, call.args))
+    if _RENDERS.search(name) and call.args and call.args[0].parts is not None:
+        return call.args[0]
     if name in _WRAPPERS and len(call.args) == 1 and call.args[0].parts is not None:
         return call.args[0]
     if call.ref.endswith("create_engine"):

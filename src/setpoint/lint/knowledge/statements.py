@@ -148,7 +148,13 @@ class Running:
         """What decides which rows the statement takes."""
         found: set[Taint] = set()
         for word in statement.filters:
-            found |= as_read(self.taints(word))
+            taints = as_read(self.taints(word))
+            if word in statement.until:
+                taints = frozenset(
+                    replace(taint, via="until") if taint.via == "read" else taint
+                    for taint in taints
+                )
+            found |= taints
         for pick in statement.picks:
             offset = pick.offset
             if offset < 0:
@@ -293,11 +299,12 @@ def _write(
         )
         columns = {}
     temporary = statement.temporary or is_temporary(key) or _created_temporary(machine, key)
-    diffed = statement.against_target or _through_difference(machine, running, statement, key)
-    if statement.verb == "insert" and running.key(statement.target) in {
-        running.key(s) for s in statement.sources
-    }:
-        diffed = diffed or statement.against_target
+    known = {running.key(source) for source in statement.sources}
+    diffed = (
+        statement.against_target
+        or key in known
+        or _through_difference(machine, running, statement, key)
+    )
     machine.wrote(
         place,
         target,

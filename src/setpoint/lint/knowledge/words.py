@@ -71,7 +71,7 @@ _AUDIT_VERBS = vocabulary(
 )
 _AUDIT = re.compile(
     r"(?i)creat(?:ed|ion)|updat(?:ed|e_)|insert(?:ed|_|dt|ts)|load(?:ed|ts|time|date|_d)|ingest"
-    r"|modif|process(?:ed|ing)|extract(?:ed|ion)|(?:^|_)etl|refresh|import(?:ed|_)|^sysdate"
+    r"|_at$|modif|process(?:ed|ing)|extract(?:ed|ion)|(?:^|_)etl|refresh|import(?:ed|_)|^sysdate"
 )
 _IDENTITY = re.compile(
     r"(?:^|_)(?:run|batch|load|etl|import|snapshot|execution|ingestion|ingest|extract|process"

@@ -14,20 +14,9 @@ KIND = "random-id"
 REPAIR = (
     "Derive the value from the row's business key (for example setpoint.surrogate_key), or seed it."
 )
-# A program that draws this many kinds of random values makes test data, and means to.
-_GENERATOR = 8
 
 
 def check(program: Program) -> Iterator[Finding]:
-    drawn = {
-        taint
-        for trace in program.traces
-        for write in trace.writes
-        for taints in write.columns.values()
-        for taint in taints
-        if taint.kind == "random" and "uuid" not in taint.label.lower()
-    }
-    generator = len(drawn) >= _GENERATOR
     for trace in program.traces:
         for write in lasting(trace):
             if write.mode in ("delete", "truncate", "drop"):
@@ -51,7 +40,7 @@ def check(program: Program) -> Iterator[Finding]:
                         f"{column(name)} of {named(write.target)} is {taint.label}, so a "
                         f"repetition gives the same row another value.",
                         REPAIR,
-                        "info" if generator and taint in drawn else "error",
+                        "info" if program.generator else "error",
                     )
     for name, taint in program.named:
         if taint.kind == "random":

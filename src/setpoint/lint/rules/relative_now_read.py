@@ -19,11 +19,12 @@ def check(program: Program) -> Iterator[Finding]:
             if write.mode in ("delete", "truncate", "drop"):
                 continue
             for taint in (write.rows | write.where).union(*write.columns.values()):
-                if taint.kind == "clock" and taint.via == "read":
+                if taint.kind == "clock" and taint.via in ("read", "until"):
                     yield finding(
                         KIND,
                         taint.place,
                         f"{taint.label} decides which rows {named(write.target)} gets: a "
                         f"repetition on another day reads others.",
                         REPAIR,
+                        "info" if taint.via == "until" or program.generator else "error",
                     )

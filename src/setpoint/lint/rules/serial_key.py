@@ -70,5 +70,5 @@ def _declared(program: Program) -> Iterator[Finding]:
                 else "a row that is loaded again gets another key."
             ),
             REPAIR,
-            "error" if again else "info",
+            "info",
         )

@@ -38,6 +38,7 @@ def check(program: Program) -> Iterator[Finding]:
                             f"{taint.label}, which numbers rows in an order that nobody "
                             f"fixed.",
                             REPAIR,
+                            "info" if program.generator else "error",
                         )
                     elif taint.kind == "rank" and is_key(name):
                         yield finding(
@@ -46,4 +47,5 @@ def check(program: Program) -> Iterator[Finding]:
                             f"{column(name)} of {named(write.target)} numbers the rows of "
                             f"the whole table: one new row changes the keys of others.",
                             REPAIR,
+                            "info" if program.generator else "error",
                         )

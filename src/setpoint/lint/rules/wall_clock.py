@@ -39,7 +39,7 @@ def check(program: Program) -> Iterator[Finding]:
         for write in lasting(trace):
             if write.mode in _WRITING:
                 yield from _location(write)
-                yield from _columns(write)
+                yield from _columns(write, generator=program.generator)
         for effect in trace.effects:
             for taint in _clock(effect.content):
                 yield finding(
@@ -72,7 +72,7 @@ def check(program: Program) -> Iterator[Finding]:
 
 
 def _clock(taints: frozenset[Taint]) -> list[Taint]:
-    return [taint for taint in taints if taint.kind == "clock" and taint.via != "read"]
+    return [taint for taint in taints if taint.kind == "clock" and taint.via in ("", "default")]
 
 
 def _location(write: Write) -> Iterator[Finding]:
@@ -88,17 +88,19 @@ def _location(write: Write) -> Iterator[Finding]:
         )
 
 
-def _columns(write: Write) -> Iterator[Finding]:
+def _columns(write: Write, *, generator: bool) -> Iterator[Finding]:
     for name, taints in write.columns.items():
         for taint in _clock(taints):
             if write.mode == "put" and not name and write.target.kind != "state":
                 continue
             severity, message, repair = _verdict(write, name, taint)
+            severity = "info" if generator else severity
             yield finding(KIND, taint.place, message, repair, severity)
 
 
 def _verdict(write: Write, name: str, taint: Taint) -> tuple[Severity, str, str]:
     where = f"{column(name)} of {named(write.target)}"
+    said = name or taint.holder
     if taint.via == "default":
         return "info", f"{where} is {taint.label} when no parameter is given.", REPAIR
     if name and name in write.partitioned:
@@ -108,7 +110,7 @@ def _verdict(write: Write, name: str, taint: Taint) -> tuple[Severity, str, str]
             f"repetition on another day writes another one.",
             REPAIR,
         )
-    if is_audit_column(name):
+    if is_audit_column(said) or quarantined(write):
         return "info", f"{where} is {taint.label}: it differs in every repetition.", AUDIT_REPAIR
     if stateful(write):
         return (

@@ -77,16 +77,19 @@ class Masked:
         self._out: list[str] = []
         self._length = 0
         self._anchors: list[tuple[int, int]] = [(0, 0)]
+        self._read(text, 0)
+        self.text = "".join(self._out)
+
+    def _read(self, text: str, base: int) -> None:
         done = 0
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup if match.lastgroup != "tag" else "body"
             if kind == "clock" and _ALIAS.search(text, max(0, match.start() - 8), match.start()):
                 continue
-            self._write(text[done : match.start()], done)
-            self._token(kind or "", match)
+            self._write(text[done : match.start()], base + done)
+            self._token(kind or "", match, base + match.start())
             done = match.end()
-        self._write(text[done:], done)
-        self.text = "".join(self._out)
+        self._write(text[done:], base + done)
 
     def offset(self, position: int) -> int:
         """Where a character of the masked text stood before."""
@@ -94,15 +97,18 @@ class Masked:
         out, source = self._anchors[index]
         return source + position - out
 
-    def _token(self, kind: str, match: re.Match[str]) -> None:
-        word, start = match[0], match.start()
+    def _token(self, kind: str, match: re.Match[str], start: int) -> None:
+        word = match[0]
         match kind:
             case "comment" | "block":
                 self._write("\n" * word.count("\n") or " ", start)
             case "jinja":
                 self._jinja(word, start)
             case "body":
-                self._write("''", start)
+                # The statements of a block or a procedure are statements like others.
+                tag = word.index("$", 1) + 1
+                self._write(" ", start)
+                self._read(word[tag:-tag], start + tag)
             case "string":
                 self._string(word, start)
             case "ident":

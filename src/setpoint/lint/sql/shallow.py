@@ -63,6 +63,12 @@ _SERIAL = re.compile(
 _UNIQUE = re.compile(r"\bunique\b|\bprimary\s+key\b", re.IGNORECASE)
 _CONFLICT = re.compile(r"\bon\s+conflict\b|\bon\s+duplicate\s+key\b", re.IGNORECASE)
 _NOTHING = re.compile(r"\bdo\s+nothing\b", re.IGNORECASE)
+# Inside a block of a procedure, behind what opens it or decides.
+_EMBEDDED = re.compile(
+    r"\b(?:then|begin|else|loop|as|is|do)\s+"
+    r"((?:insert\s+into|delete\s+from|truncate|update|merge\s+into)\s)",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(r"\b(?:select|where|on|having|qualify|values|set|from)\b", re.IGNORECASE)
 _COLUMNS = re.compile(r"^\s*\(([^()]*)\)")
 
@@ -98,6 +104,12 @@ def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
     if _WORDS[2][1].match(text):
         query = Statement("select", offset, sources=_sources(text, ""), text=text, parsed=False)
         return _marked(query, text, at)
+    embedded = _EMBEDDED.search(text)
+    if embedded:
+        shift = embedded.start(1)
+        found = shallow(text[shift:], at(shift), lambda position: at(position + shift))
+        guarded = bool(re.search(r"\bnot\s+exists\b", text[:shift], re.IGNORECASE))
+        return _with(found, against_target=found.against_target or guarded)
     return Statement("other", offset, text=text)
 
 
@@ -111,6 +123,8 @@ def _target(
     verb: Verb, match: re.Match[str], text: str, offset: int, at: Callable[[int], int]
 ) -> Statement:
     name = bare(match["name"])
+    if name in ("function", "values", "select", "set"):
+        return Statement("other", offset, text=text)
     rest = text[match.end("name") :]
     head = text[: match.start("name")].lower()
     if verb == "insert" and _CONFLICT.search(rest):

@@ -63,6 +63,7 @@ class Statement:
     columns: tuple[str, ...] = ()
     stored: tuple[Stored, ...] = ()
     filters: tuple[str, ...] = ()
+    until: frozenset[str] = frozenset()
     picks: tuple[Pick, ...] = ()
     sources: frozenset[str] = frozenset()
     where: bool = False

@@ -44,6 +44,7 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         columns=names or plain.columns,
         stored=tuple(stored),
         filters=tuple(filters),
+        until=frozenset(_until(nodes)),
         picks=tuple(_picks(nodes, marks)),
         sources=frozenset(sources - temporary - ({target} if not reads_target else set())),
         where=tree.args.get("where") is not None or plain.where,
@@ -260,9 +261,29 @@ def _comparisons(nodes: _Nodes) -> Iterator[Lower]:
         uppers |= {_right(item) for item in where.find_all(*_LOWER)}
         for item in where.find_all(*_LOWER):
             column = _column(item)
+            if item.expression is not None and item.expression.find(exp.Select) is not None:
+                continue
             words = [w for w in _words(item.expression) if w.startswith(("sp_hole", "sp_param"))]
             if column and words and column not in uppers and item.find_ancestor(exp.Where) is where:
                 yield Lower(column, words[0])
+
+
+def _until(nodes: _Nodes) -> Iterator[str]:
+    """Clocks that stand alone at the upper end of a comparison."""
+    for item in nodes.of(*_UPPER):
+        yield from _alone(item.expression)
+    for item in nodes.of(*_LOWER):
+        yield from _alone(item.this)
+
+
+def _alone(side: Any) -> Iterator[str]:
+    if (
+        side is not None
+        and side.find(exp.Add, exp.Sub, exp.Interval, exp.DateAdd, exp.DateSub) is None
+    ):
+        words = _words(side)
+        if len(words) == 1 and side.find(exp.Literal) is None:
+            yield words[0]
 
 
 def _column(item: Any) -> str:
