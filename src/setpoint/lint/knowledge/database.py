@@ -134,6 +134,11 @@ def _told_to_append(machine: Machine, call: Call, place: Place) -> Value:
 
 def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
     name = call.name
+    if name == "values" and receiver.ref.endswith("insert()"):
+        given = call.args[0].fields if call.args and call.args[0].fields is not None else None
+        return Value(
+            ref=f"{receiver.ref}.values()", label=receiver.label, fields=dict(given or call.kwargs)
+        )
     if (
         name in _FETCHES
         and receiver.frame is None
@@ -247,7 +252,7 @@ def _execute(machine: Machine, call: Call, receiver: Value) -> Value | None:
     if sql.parts is None:
         inserted = re.search(r"(?:^|\.)insert\(\)|\.insert\(\)\.values\(\)", sql.ref)
         if inserted and "on_conflict" not in sql.ref and "on_duplicate" not in sql.ref:
-            rows = call.args[1] if len(call.args) > 1 else None
+            rows = call.args[1] if len(call.args) > 1 else Value(fields=sql.fields)
             _rows(
                 machine,
                 call,
@@ -272,7 +277,7 @@ def _execute(machine: Machine, call: Call, receiver: Value) -> Value | None:
 def _inserted(statement: Value) -> str:
     """The table of `insert(table)` or `table.insert()`."""
     label = statement.label.lower()
-    inner = re.search(r"insert\((.*)\)", label)
+    inner = re.search(r"insert\(([^()]*)\)", label)
     name = inner[1] if inner and inner[1] else label.split(".insert")[0]
     return "{" + name.strip("()") + "}"
 

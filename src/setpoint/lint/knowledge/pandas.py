@@ -120,7 +120,7 @@ def _to_sql(machine: Machine, call: Call, frame: Frame) -> None:
             and method.const is not None
             and method.label != ""
         )
-        connection = own.thing if own is not None and isinstance(own.thing, Connection) else None
+        connection = _connection(machine, own)
         _frame_write(
             machine, call, frame, target, "merge" if upserts else "append", connection, place
         )
@@ -128,6 +128,13 @@ def _to_sql(machine: Machine, call: Call, frame: Frame) -> None:
         _frame_write(machine, call, frame, target, "overwrite", None, place)
     else:
         _frame_write(machine, call, frame, target, "create", None, place)
+
+
+def _connection(machine: Machine, value: Value | None) -> Connection | None:
+    """The connection that rows are sent over; an engine or a URL opens one for each call."""
+    if value is None or value.parts is not None or "engine" in value.label.lower():
+        return value.thing if value is not None and isinstance(value.thing, Connection) else None
+    return machine.connection(value)
 
 
 def _to_gbq(machine: Machine, call: Call, frame: Frame, name: Value | None) -> None:
