@@ -60,6 +60,8 @@ def _cleared(program: Program, trace: Trace, write: Write) -> bool:
         return True
     if stateful(write):
         return True
+    if any(taint.kind in ("clock", "random") and taint.via == "" for taint in write.location):
+        return True  # a new place each time: that is what wall-clock and random-id tell
     for other in trace.writes:
         if not other.target.same(write.target):
             continue

@@ -304,7 +304,7 @@ class Machine(Statements):
             isinstance(default, ast.Constant) and default.value is None
         ):
             value = self.value(default)
-            if (value.text or value.ref).lower().endswith(_CALLERS_CHOICE):
+            if value.text == "" or (value.text or value.ref).lower().endswith(_CALLERS_CHOICE):
                 return Value(taints=taints, label=name)
             if value.parts is None or not is_dated(name):
                 return replace(value.tainted(taints), label=name)

@@ -20,6 +20,7 @@ from setpoint.lint.values import Class, Connection, Frame, Function, Value
 if TYPE_CHECKING:
     from setpoint.lint.model import Program
 
+_TURNS = 24
 _RETRY = ("attempt", "retry", "retries", "tries")
 
 
@@ -204,25 +205,35 @@ class Statements(Expressions):
         return merged
 
     def _do_for(self, node: ast.For | ast.AsyncFor) -> None:
-        self.bind(node.target, self.element(self.value(node.iter)))
+        collection = self.value(node.iter)
         named = f"{words(node.target)} {words(node.iter)}".lower()
-        self._loop(node.body, place_of(node) if any(w in named for w in _RETRY) else None)
+        retry = place_of(node) if any(w in named for w in _RETRY) else None
+        for turn in self._turns(collection):
+            self.bind(node.target, turn)
+            self._loop(node.body, retry)
         self._kept(node)
         self.block(node.orelse)
 
+    def _turns(self, collection: Value) -> list[Value]:
+        """A loop is taken once; one over a few texts, once for each: they may be statements."""
+        items = collection.items or []
+        if 1 < len(items) <= _TURNS and all(item.parts is not None for item in items):
+            return items
+        return [self.element(collection)]
+
     def _kept(self, node: ast.For | ast.AsyncFor) -> None:
         """What the loop has put into its elements, the collection holds."""
-        if isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name):
-            element = self.scope.find(node.target.id)
-            holder = self.scope.find(node.iter.id)
-            if (
-                element is not None
-                and holder is not None
-                and element.fields
-                and holder.frame is None
-            ):
-                kept = [*(holder.items or []), element][:64]
-                self.scope.rebind(node.iter.id, replace(holder, items=kept))
+        if not (isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name)):
+            return
+        element = self.scope.find(node.target.id)
+        holder = self.scope.find(node.iter.id)
+        if element is None or holder is None or holder.frame is not None:
+            return
+        if element.fields:
+            kept = [*(holder.items or []), element][:64]
+            self.scope.rebind(node.iter.id, replace(holder, items=kept))
+        elif element.taints - holder.taints:
+            self.scope.rebind(node.iter.id, holder.tainted(element.taints))
 
     _do_asyncfor = _do_for
 

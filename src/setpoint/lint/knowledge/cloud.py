@@ -47,6 +47,12 @@ def model(machine: Machine, call: Call) -> Value | None:
         return Value(ref="s3.Object()", fields={"__blob__": key} if key is not None else {})
     if name == "put" and receiver is not None and receiver.ref == "s3.Object()":
         return _put(machine, call, (receiver.fields or {}).get("__blob__"))
+    if name == "Table" and len(call.args) == 1 and call.method:
+        return Value(
+            ref="dynamodb.Table()", label=call.args[0].label, fields={"__table__": call.args[0]}
+        )
+    if name in ("put_item", "update_item") and receiver is not None:
+        return _item(machine, call, receiver)
     if name in _STATE and call.argument(-1, "Name") is not None:
         target = call.kwargs["Name"]
         machine.wrote(
@@ -74,6 +80,16 @@ def _put(machine: Machine, call: Call, key: Value | None) -> Value | None:
         columns=frame.columns,
         rows=frame.rows,
     )
+    return Value(const=None)
+
+
+def _item(machine: Machine, call: Call, receiver: Value) -> Value:
+    """DynamoDB replaces an item by its key."""
+    table = call.kwargs.get("TableName") or (receiver.fields or {}).get("__table__")
+    item = call.kwargs.get("Item") or call.kwargs.get("ExpressionAttributeValues")
+    frame = as_frame(item) if item is not None else Frame()
+    target = table_target(table) if table is not None else Target("{" + receiver.label + "}")
+    machine.wrote(call.place, target, "merge", call.name, columns=frame.columns, rows=frame.rows)
     return Value(const=None)
 
 

@@ -223,6 +223,8 @@ def run_sql(
             transaction = f"{transaction}/{began}"
             single = False
         elif statement.verb == "commit":
+            if not began and statement.text.lower().startswith("end"):
+                continue  # the end of a block, not of a transaction
             if connection is not None:
                 connection.transaction += 1
             transaction = machine.transaction(None if own else connection)

@@ -129,6 +129,12 @@ def _target(
     head = text[: match.start("name")].lower()
     if verb == "insert" and _CONFLICT.search(rest):
         verb = "ignore" if _NOTHING.search(rest) else "upsert"
+    if (
+        verb == "copy"
+        and "into" in head
+        and not re.search(r"force\s*=\s*'?true", rest, re.IGNORECASE)
+    ):
+        verb = "upsert"  # files that were loaded are remembered by the table
     if verb == "create" and re.search(r"\bas\s*(?:\(\s*)?(?:select|with)\b", rest, re.IGNORECASE):
         verb = "create_as"
     columns = _COLUMNS.match(rest)

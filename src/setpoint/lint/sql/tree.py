@@ -73,6 +73,8 @@ class _Nodes:
 def _verb(plain: Statement, tree: Any) -> Verb:
     if isinstance(tree, exp.Merge):
         whens = tree.args.get("whens")
+        if _never(tree.args.get("on")):
+            return "insert"
         actions = [
             when for when in (whens.expressions if whens else []) if when.args.get("matched")
         ]
@@ -83,6 +85,21 @@ def _verb(plain: Statement, tree: Any) -> Verb:
             return "upsert" if conflict.expressions else "ignore"
         return "overwrite" if tree.args.get("overwrite") else "insert"
     return plain.verb
+
+
+def _never(condition: Any) -> bool:
+    """A condition that no row meets: every row is new."""
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.Boolean):
+        return condition.this is False
+    sides = (exp.EQ,)
+    return (
+        isinstance(condition, sides)
+        and isinstance(condition.this, exp.Literal)
+        and isinstance(condition.expression, exp.Literal)
+        and condition.this != condition.expression
+    )
 
 
 def _target_node(tree: Any) -> Any:
