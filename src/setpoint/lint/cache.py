@@ -31,7 +31,7 @@ class Cache:
         self._changed = False
         self._version = f"{__version__}/{judges()}"
         if self._file is not None:
-            with contextlib.suppress(OSError, ValueError, TypeError):
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
                 body = json.loads(self._file.read_text(encoding="utf-8"))
                 if body.get("version") == self._version:
                     self._entries = body["entries"]

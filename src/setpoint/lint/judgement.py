@@ -62,9 +62,7 @@ def _cleared(program: Program, trace: Trace, write: Write) -> bool:
         return True
     if any(taint.kind in ("clock", "random") and taint.via == "" for taint in write.location):
         return True  # a new place each time: that is what wall-clock and random-id tell
-    for other in trace.writes:
-        if not other.target.same(write.target):
-            continue
+    for other in trace.shaped(write.target):
         if other.mode in (*CLEARING, *REBUILDING) and other.order < write.order:
             return True
         if other.mode == "rename" and other.order > write.order:
@@ -82,10 +80,10 @@ def _cleared(program: Program, trace: Trace, write: Write) -> bool:
 def _cleared_elsewhere(program: Program, trace: Trace, write: Write) -> bool:
     """Another task empties the same target: that is a finding of its own kind."""
     return any(
-        other.mode in CLEARING and other.target.same(write.target)
+        other.mode in CLEARING
         for task in program.traces
         if task is not trace and task.task
-        for other in task.writes
+        for other in task.shaped(write.target)
     )
 
 

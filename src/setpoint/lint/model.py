@@ -22,6 +22,11 @@ class Target:
     key: str
     kind: Literal["table", "path", "object", "state"] = "table"
 
+    @property
+    def last(self) -> str:
+        """What equal targets have in common."""
+        return self.key.rsplit(".", 1)[-1] if self.kind == "table" else self.key
+
     def same(self, other: Target) -> bool:
         """One place? A name without its schema matches one with it."""
         if not self.key or not other.key:
@@ -96,6 +101,17 @@ class Trace:
     effects: list[Effect] = field(default_factory=list)
     retry: Place | None = None
     request: bool = False
+    # Writes that do more than add rows, by the last word of their target.
+    shaping: dict[str, list[Write]] = field(default_factory=dict)
+
+    def add(self, write: Write) -> None:
+        self.writes.append(write)
+        if write.mode != "append":
+            self.shaping.setdefault(write.target.last, []).append(write)
+
+    def shaped(self, target: Target) -> list[Write]:
+        """What else happens to a target: it is made, emptied, replaced, renamed."""
+        return [write for write in self.shaping.get(target.last, ()) if write.target.same(target)]
 
 
 @dataclass(frozen=True)

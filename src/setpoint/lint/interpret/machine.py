@@ -364,7 +364,7 @@ class Machine(Statements):
             retry=self.here.retry,
             **facts,  # type: ignore[arg-type]
         )
-        self.trace.writes.append(write)
+        self.trace.add(write)
         return write
 
     def sent(

@@ -328,7 +328,7 @@ def _write(
 
 def _created_temporary(machine: Machine, key: str) -> bool:
     return any(table.key == key and table.temporary for table in machine.program.tables) or any(
-        write.temporary and write.target.key == key for write in machine.trace.writes
+        write.temporary for write in machine.trace.shaped(Target(key))
     )
 
 
@@ -336,13 +336,13 @@ def _through_difference(
     machine: Machine, running: Running, statement: Statement, target: str
 ) -> bool:
     """Does a table that was compared with the target feed the statement?"""
-    sources = {running.key(source) for source in statement.sources}
-    for write in machine.trace.writes:
-        if (
-            write.mode == "create_as"
-            and write.target.key in sources
-            and write.statement is not None
-        ):
+    made = [
+        write
+        for source in statement.sources
+        for write in machine.trace.shaped(Target(running.key(source)))
+    ]
+    for write in made:
+        if write.mode == "create_as" and write.statement is not None:
             labels = {o.label for o in write.rows if o.kind == "read"}
             if any(Target(target).same(Target(label)) for label in labels):
                 return True

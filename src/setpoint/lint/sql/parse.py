@@ -38,7 +38,8 @@ def _read(
         return plain
     if len(statement) > _LONGEST:
         return plain
-    tree = _tree(statement, dialect)
+    # Inside a block the statement is a part of the text.
+    tree = _tree(plain.text or statement, dialect)
     if tree is None:
         return plain
     from setpoint.lint.sql.tree import understood
