@@ -48,7 +48,7 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         picks=tuple(_picks(nodes, marks)),
         sources=frozenset(sources - temporary - ({target} if not reads_target else set())),
         where=tree.args.get("where") is not None or plain.where,
-        against_target=reads_target,
+        against_target=reads_target or plain.against_target,
         ranks=tuple(ranks),
         unordered_ranks=tuple(unordered),
         lower=tuple(lowest),
