@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setpoint.lint.knowledge.words import is_log, is_quarantine, is_state, is_temporary
+from setpoint.lint.knowledge.words import is_log, is_quarantine, is_state, is_temporary, tokens
 from setpoint.lint.model import Program, Trace, Write
 
 CLEARING = ("delete", "truncate")
@@ -93,4 +93,8 @@ def _fresh(program: Program, create: Write) -> bool:
 
 
 def quarantined(write: Write) -> bool:
-    return is_quarantine(write.target.key)
+    """Are the rows put aside? The target says so, or the function that writes them."""
+    last = write.path[-1].function if write.path else ""
+    return is_quarantine(write.target.key) or bool(
+        tokens(last) & {"quarantine", "reject", "rejects"}
+    )

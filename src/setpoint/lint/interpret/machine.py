@@ -11,6 +11,7 @@ from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call, label_of, place_of
 from setpoint.lint.interpret.expressions import OutOfBudget
 from setpoint.lint.interpret.guards import words
+from setpoint.lint.interpret.recording import Recording
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.interpret.shapes import (
     about_failure,
@@ -20,14 +21,13 @@ from setpoint.lint.interpret.shapes import (
     retries,
     retry_of,
 )
-from setpoint.lint.interpret.statements import Activation, Statements
+from setpoint.lint.interpret.statements import Activation
 from setpoint.lint.knowledge import library
 from setpoint.lint.knowledge.words import is_dated
-from setpoint.lint.model import Effect, Mode, Program, Step, Target, Trace, Write
+from setpoint.lint.model import Program, Target, Trace
 from setpoint.lint.values import (
     NO_TAINTS,
     Class,
-    Connection,
     Frame,
     Function,
     Taint,
@@ -49,18 +49,14 @@ _PASS = vocabulary(
 )
 
 
-class Machine(Statements):
+class Machine(Recording):
     """Interprets one program into its model."""
 
     def __init__(self, program: Program, lines: Sequence[str]) -> None:
         super().__init__(program, lines)
-        self.trace = Trace("run")
-        self.program.traces.append(self.trace)
         self.functions: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope]] = []
         self.entered: set[int] = set()
         self.views: dict[str, Frame] = {}
-        self.order = 0
-        self.unique = 0
         self.tree: ast.Module | None = None
         self.top = self.scope
         self.handed: dict[str, Value] = {}
@@ -69,6 +65,14 @@ class Machine(Statements):
     def streaming(self) -> bool:
         """Does the program belong to a stream processor, which keeps its own marks?"""
         return any(value.ref.startswith(("pyflink", "ksql")) for value in self.top.names.values())
+
+    def _texts_for_others(self) -> None:
+        """A module of nothing but statements: whoever imports the list of them runs them."""
+        listed = [value for value in self.top.names.values() if value.items]
+        for value in listed:
+            for item in value.items or ():
+                if item.parts is not None:
+                    library.run_text(self, item)
 
     def _makes_data(self) -> bool:
         """A program that draws many kinds of random values makes test data, and means to."""
@@ -102,6 +106,8 @@ class Machine(Statements):
                     self._root(node, scope)
         for kind in classes:
             self._class(kind)
+        if not any(trace.writes for trace in self.program.traces):
+            self._texts_for_others()
         self.program.generator = self._makes_data()
 
     def _class(self, node: ast.ClassDef) -> None:
@@ -164,6 +170,7 @@ class Machine(Statements):
         with contextlib.suppress(OutOfBudget, RecursionError):
             work()
         self.depth, self.scope, self.stack = depth, scope, stack
+        self.choosing.clear()
         self.atomic.clear()
 
     def declared(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -223,7 +230,8 @@ class Machine(Statements):
 
     def _taint(self, node: ast.expr, receiver: Value, call: Call, taints: frozenset[Taint]) -> None:
         if receiver.items is not None:
-            receiver.items.extend(call.args[:8])
+            chosen = frozenset().union(*self.choosing)
+            receiver.items.extend(value.tainted(chosen) for value in call.args[:8])
             del receiver.items[64:]
             return
         if receiver.fields is not None and call.method in ("update", "setdefault"):
@@ -324,75 +332,6 @@ class Machine(Statements):
         )
         self.trace, self.stack = outer, stack
         return result
-
-    def transaction(self, connection: Connection | None) -> str:
-        """The transaction that a statement of this moment belongs to."""
-        if self.atomic:
-            return self.atomic[-1]
-        if connection is None or connection.autocommit:
-            self.unique += 1
-            return f"own#{self.unique}"
-        return f"{connection.name}#{connection.transaction}"
-
-    def connection(self, value: Value | None) -> Connection:
-        """The connection behind a cursor, a session or a name."""
-        if value is not None and isinstance(value.thing, Connection):
-            return value.thing
-        label = (value.label if value is not None else "") or "?"
-        if label not in self.connections:
-            self.connections[label] = Connection(label)
-        return self.connections[label]
-
-    def wrote(self, place: Place, target: Target, mode: Mode, api: str, **facts: object) -> Write:
-        """Records a write with what is known about this moment."""
-        self.order += 1
-        guards = self.here.guards
-        guarded = any(
-            not tables or any(target.same(Target(t)) for t in tables) for tables in guards
-        )
-        transaction = facts.pop("transaction", None) or self.transaction(None)
-        write = Write(
-            place,
-            target,
-            mode,
-            api,
-            str(transaction),
-            self.order,
-            path=self.path(),
-            guarded=guarded,
-            failing=bool(self.here.failing),
-            retry=self.here.retry,
-            **facts,  # type: ignore[arg-type]
-        )
-        self.trace.add(write)
-        return write
-
-    def sent(
-        self,
-        place: Place,
-        api: str,
-        *,
-        notification: bool,
-        guarded: bool,
-        content: frozenset[Taint],
-    ) -> None:
-        """Records an effect."""
-        self.order += 1
-        self.trace.effects.append(
-            Effect(
-                place,
-                api,
-                self.order,
-                notification,
-                guarded,
-                bool(self.here.failing),
-                content,
-                self.path(),
-            )
-        )
-
-    def path(self) -> tuple[Step, ...]:
-        return tuple(Step(frame.name, frame.place) for frame in self.stack[1:])
 
 
 _SAME_TEXT = vocabulary(

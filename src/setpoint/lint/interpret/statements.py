@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
-from setpoint.lint.flows import held
+from setpoint.lint.flows import as_read, held
 from setpoint.lint.interpret.call import place_of
 from setpoint.lint.interpret.expressions import Expressions
 from setpoint.lint.interpret.guards import ends, verdict, words
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.words import is_identity
-from setpoint.lint.values import Class, Connection, Frame, Function, Value
+from setpoint.lint.values import Class, Connection, Frame, Function, Taint, Value
 
 if TYPE_CHECKING:
     from setpoint.lint.model import Program
@@ -44,6 +44,8 @@ class Statements(Expressions):
         super().__init__(program, lines)
         self.stack: list[Activation] = [Activation("", Place(1))]
         self.atomic: list[str] = []
+        # Clocks that decide whether the statements of a branch are taken.
+        self.choosing: list[frozenset[Taint]] = []
         self.connections: dict[str, Connection] = {}
 
     @property
@@ -160,7 +162,10 @@ class Statements(Expressions):
         test = self.value(node.test)
         sign, tables = verdict(node.test, test)
         before = dict(self.scope.names)
+        chosen = frozenset(o for o in as_read(test.everything()) if o.via == "read")
+        self.choosing.append(chosen)
         self._branch(node.body, guarded=sign < 0, tables=tables)
+        self.choosing.pop()
         after = self.scope.names
         self.scope.names = dict(before)
         self._branch(node.orelse, guarded=sign > 0, tables=tables)

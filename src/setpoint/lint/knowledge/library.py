@@ -6,8 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge import airflow, cloud, database, effects, files, pandas, sources, spark
+from setpoint.lint.knowledge.statements import run_sql
 from setpoint.lint.values import Value
 from setpoint.lint.vocabulary import vocabulary
 
@@ -50,6 +52,11 @@ def known(machine: Machine, call: Call) -> Value | None:
         if value is not None:
             return value
     return None
+
+
+def run_text(machine: Machine, text: Value) -> None:
+    """SQL that another module runs."""
+    run_sql(machine, text, Place(1), None, own=True, api="INSERT")
 
 
 def decorated(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -52,23 +52,31 @@ _WORKERS = vocabulary(
     "worker workers pipeline etl load run sync import ingest ingestion job cursor",
 )
 _SUFFIXES = vocabulary("json txt yaml yml pkl csv parquet db ini toml")
+_DONE = re.compile(
+    r"(?i)_(?:loaded|processed|imported|ingested)$|(?:loaded|processed|imported|ingested)_(?:files|"
+    r"sources|batches|keys|ids)|(?:^|[._])tracking$|(?:^|_)(?:file_|load_)?tracker$"
+)
 _QUARANTINE = vocabulary(
     "quarantine quarantined reject rejects rejected dead deadletter dlq bad invalid error",
     "errors failed failures malformed corrupt discarded",
 )
 _AUDIT_VERBS = vocabulary(
-    "load loaded loading insert inserted insertion ingest ingested ingestion etl elt",
-    "create created creation update updated upd modified modify process processed",
-    "processing extract extracted extraction execution executed import imported sync",
-    "synced audit dw dwh scrape scraped fetch fetched crawl crawled refresh refreshed",
-    "written write detection detected check checked generated published record recorded",
-    "collected stored pulled saved upload uploaded archived migrated transformed computed",
-    "calculated changed cdc deleted retrieved received exported downloaded landed touched",
-    "appended added evaluation evaluated collection scan scanned query request response",
-    "analysis assessment inference scoring scored crawl publish publication retrieval",
-    "capture captured executed carga fecha_carga ingestao atualizacao criacao sys row",
-    "meta dbt bq",
+    "load loaded loading insert inserted insertion ingest ingested ingestion etl elt "
+    "create created",
+    "creation update updated upd modified modify process processed processing extract extracted",
+    "extraction import imported sync synced audit dw dwh scrape scraped fetch fetched "
+    "crawl crawled",
+    "refresh refreshed written generated published recorded collected stored pulled saved uploaded",
+    "archived migrated transformed computed calculated cdc retrieved received exported downloaded",
+    "landed touched appended added carga ingestao atualizacao criacao normalized",
 )
+# What the pipeline does beside loading: its moment is an audit value, its date may be data.
+_ACTIONS = vocabulary(
+    "execution executed run evaluation evaluated collection scan scanned detection detected check",
+    "checked scoring scored inference publication publish capture captured deleted changed upload",
+    "job task batch transaction_load processing_end processing_start",
+)
+_MOMENTS = vocabulary("timestamp ts time datetime dttm at utc tms")
 _AUDIT = re.compile(
     r"(?i)creat(?:ed|ion)|updat(?:ed|e_)|insert(?:ed|_|dt|ts)|load(?:ed|ts|time|date|_d)|ingest"
     r"|_at$|modif|process(?:ed|ing)|extract(?:ed|ion)|(?:^|_)etl|refresh|import(?:ed|_)|^sysdate"
@@ -88,9 +96,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _CHANGING = re.compile(
-    r"updated|modified|status|state$|balance|amount|price|quantity|qty|email|address|phone|score"
-    r"|rating|stock|level$|version|last_|is_active|active$|total",
-    re.IGNORECASE,
+    r"updated|modified|status$|balance|amount|price|quantity|qty|is_active|^last_", re.IGNORECASE
 )
 
 
@@ -141,6 +147,8 @@ def is_state(name: str) -> bool:
     """A place that remembers how far the pipeline has come."""
     if "/" in name.rstrip("/") and is_state(name.rstrip("/").rsplit("/", 1)[1]):
         return True
+    if _DONE.search(name):
+        return True
     words = tokens(name) - _SUFFIXES
     if words & _LOG:
         return False
@@ -174,7 +182,9 @@ def is_quarantine(name: str) -> bool:
 def is_audit_column(name: str) -> bool:
     """A column that says when the pipeline touched a row, not what the row says."""
     words = tokens(name)
-    return bool(words & _AUDIT_VERBS) or bool(_AUDIT.search(name))
+    if words & _AUDIT_VERBS or _AUDIT.search(name):
+        return True
+    return bool(words & _ACTIONS and words & _MOMENTS)
 
 
 def is_identity(name: str) -> bool:

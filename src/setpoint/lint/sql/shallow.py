@@ -48,7 +48,11 @@ _WORDS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
     ("commit", re.compile(r"(?:commit|end)(?:\s+(?:transaction|work|tran))?\s*$", re.IGNORECASE)),
     ("select", re.compile(r"(?:select|with|from|values|\()", re.IGNORECASE)),
 )
-_WITH_INSERT = re.compile(r"\)\s*insert\s+(?:into|overwrite)\b", re.IGNORECASE)
+_WITH_WRITE = re.compile(
+    r"\)\s*(?:insert\s+(?:into|overwrite)\b|update\s+\S+|delete\s+from\b|merge\s+into\b)",
+    re.IGNORECASE,
+)
+_WITH = re.compile(r"with\b", re.IGNORECASE)
 _SELECT_INTO = re.compile(
     rf"^\s*select\b(?:(?!\bfrom\b).)*\binto\s+(?:temp\s+)?(?P<name>{_NAME})\s+from\b",
     re.IGNORECASE | re.DOTALL,
@@ -87,7 +91,7 @@ def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
         match = pattern.match(text)
         if match:
             return _target(verb, match, text, offset, at)
-    nested = _WITH_INSERT.search(text)
+    nested = _WITH_WRITE.search(text) if _WITH.match(text) else None
     if nested:
         inner = text[nested.start() + 1 :].lstrip()
         shift = len(text) - len(inner)

@@ -144,6 +144,35 @@ FOUND = {
             def run(self, cur):
                 cur.execute(self.sql)
         """,
+    "statements that others run": """
+        songs = "INSERT INTO songs SELECT * FROM staging"  # error: append-write
+        users = "INSERT INTO users SELECT * FROM staging"  # error: append-write
+        insert_queries = [songs, users]
+        """,
+    "each statement of a list": """
+        QUERIES = [
+            "INSERT INTO songs SELECT * FROM staging",  # error: append-write
+            "INSERT INTO users SELECT * FROM staging",  # error: append-write
+        ]
+        for query in QUERIES:
+            cur.execute(query)
+        """,
+    "a class attribute with a template": """
+        class LoadFact(BaseOperator):
+            insert_sql = "INSERT INTO {} {}"  # error: append-write
+
+            def __init__(self, table="", sql="", **kwargs):
+                self.table = table
+                self.sql = sql
+
+            def execute(self, context):
+                hook = PostgresHook("redshift")
+                hook.run(LoadFact.insert_sql.format(self.table, self.sql))
+        """,
+    "rows that a function puts aside are only told": """
+        def quarantine_invalid(df, path):
+            df.write.mode("append").parquet(path)  # info: append-write
+        """,
     "after a delete of another table": """
         cur.execute("DELETE FROM other WHERE day = %s", (day,))
         cur.execute("INSERT INTO orders SELECT * FROM staging")  # error: append-write
@@ -275,6 +304,23 @@ CLEAN = {
     "a natural key of the file's own table": """
         cur.execute("CREATE TABLE IF NOT EXISTS t (d date, id int, PRIMARY KEY (d, id))")
         cur.execute("INSERT INTO t VALUES (%s, %s)", (d, i))
+        """,
+    "a new place each time": """
+        import uuid
+        df.write.mode("append").parquet(f"/tmp/{uuid.uuid4()}")
+        """,
+    "up to the newest row of the target": """
+        cur.execute("INSERT INTO t SELECT * FROM s WHERE at > (SELECT max(at) FROM t)")
+        """,
+    "decided before": """
+        for row in rows:
+            if row["action"] == "INSERT":
+                cur.execute("INSERT INTO t VALUES (%s)", (row["id"],))
+        """,
+    "a delete in a block of the same transaction": """
+        with engine.connect() as conn:
+            conn.execute(render_template("DO $$ BEGIN DELETE FROM orders; END $$;", day=1))
+            df.to_sql("orders", conn, if_exists="append")
         """,
     "a swapped table": """
         cur.execute("INSERT INTO orders_new SELECT * FROM s")

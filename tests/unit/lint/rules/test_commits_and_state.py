@@ -91,6 +91,16 @@ FOUND = {
         cur.execute("UPDATE etl_watermarks SET value = %s WHERE name = 'orders'", (high,))  # error: split-state
         conn.commit()
         """,
+    "the files that were loaded": """
+        df.write.mode("append").saveAsTable("orders")  # error: append-write
+        names.write.mode("append").saveAsTable("orders_loaded")  # error: split-state
+        """,
+    "the mark in DynamoDB": """
+        import boto3
+        table = boto3.resource("dynamodb").Table("etl-watermarks")
+        df.write.mode("append").parquet("s3://x/orders")  # error: append-write
+        table.put_item(Item={"job": "orders", "last_ts": high})  # error: split-state
+        """,
     "told where the ways part": """
         def main():
             load()

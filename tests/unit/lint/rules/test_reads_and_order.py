@@ -130,6 +130,15 @@ FOUND = {
             rows.append({"id": user.id, "idle": idle})
         spark.createDataFrame(rows).write.mode("overwrite").saveAsTable("t")
         ''',
+    "files of yesterday": """
+        from datetime import datetime, timedelta
+        day = datetime.now() - timedelta(days=1)  # error: relative-now-read
+        chosen = []
+        for name in names:
+            if date_of(name) >= day:
+                chosen.append(name)
+        spark.read.parquet(*chosen).write.mode("overwrite").saveAsTable("t")
+        """,
     "a lower bound only": '''
         cur.execute(f"""
             INSERT INTO mart.orders  -- error: append-write

@@ -139,6 +139,36 @@ FOUND = {
             subject=f"Report of {datetime.now()}",  # info: wall-clock
         )
         """,
+    "the start of a row's validity": """
+        from datetime import date
+        cur.execute(
+            "INSERT INTO t (id, row_start_date) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET id = 1",
+            (1, date.today()),  # error: wall-clock
+        )
+        """,
+    "an update behind a common table": '''
+        cur.execute("""
+            WITH changed AS (SELECT * FROM s)
+            UPDATE t SET valid_to = CURRENT_DATE FROM changed WHERE t.id = changed.id  -- error: wall-clock
+        """)
+        ''',
+    "a file's date": """
+        from datetime import datetime
+        from awsglue.dynamicframe import DynamicFrame
+        stamp = datetime.utcnow().strftime("%Y%m%d")  # error: wall-clock
+        glueContext.write_dynamic_frame.from_options(
+            frame=frame, connection_type="s3", connection_options={"path": "s3://x/%s" % stamp}
+        )
+        """,
+    "a value that is put into rows": """
+        from datetime import datetime
+        def stamped(rows):
+            for row in rows:
+                row.append(datetime.now())  # error: wall-clock
+            return rows
+        def load(rows):
+            hook.insert_rows(table="weather", rows=stamped(rows), replace=True)
+        """,
     "returned rows": """
         from pyspark.sql import functions as F
         def transform(df):
