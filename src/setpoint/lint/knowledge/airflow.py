@@ -181,13 +181,23 @@ def _other(machine: Machine, call: Call, name: str) -> None:
     elif name == "S3ToRedshiftOperator":
         method = (call.kwargs.get("method") or Value()).text or "APPEND"
         table = table_target(call.kwargs.get("table") or Value(), call.kwargs.get("schema"))
-        mode_: Mode = "append" if method.upper() == "APPEND" else "merge"
+        repeatable = method.upper() != "APPEND" or _keyed(call)
+        mode_: Mode = "merge" if repeatable else "append"
         machine.wrote(call.keyword_place("method") or call.place, table, mode_, name)
     elif _MAILS.search(name):
         content: frozenset[Taint] = call.taints()
         rule = (call.kwargs.get("trigger_rule") or Value()).text or ""
         if "failed" not in rule:
             machine.sent(call.place, name, notification=True, guarded=False, content=content)
+
+
+def _keyed(call: Call) -> bool:
+    """Is an operator told to replace rows, or by which key?"""
+    told = {(value.text or "").lower() for value in call.kwargs.values()}
+    keys = {"primary_key", "upsert_keys", "unique_key", "merge_keys", "load_type"}
+    return bool(told & {"upsert", "rebuild", "replace", "merge", "truncate", "overwrite"}) or bool(
+        keys & set(call.kwargs)
+    )
 
 
 def _job(machine: Machine, call: Call) -> None:

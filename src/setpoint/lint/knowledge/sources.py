@@ -78,7 +78,7 @@ def model(machine: Machine, call: Call) -> Value | None:
         if call.args or call.kwargs:
             machine.program.seeded = True
         return Value(ref=ref)
-    if _UUID.search(ref):
+    if _UUID.search(ref) and not (name == "ObjectId" and call.args):
         return _taint(machine, call, "random")
     if _RANDOM.search(ref):
         return _taint(machine, call, "random").tainted(call.taints())

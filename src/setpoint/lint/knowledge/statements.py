@@ -300,7 +300,13 @@ def _write(
             )
         )
         columns = {}
-    temporary = statement.temporary or is_temporary(key) or _created_temporary(machine, key)
+    # A table variable lives as long as its batch.
+    temporary = (
+        statement.temporary
+        or key.startswith("{@")
+        or is_temporary(key)
+        or _created_temporary(machine, key)
+    )
     known = {running.key(source) for source in statement.sources}
     diffed = (
         statement.against_target

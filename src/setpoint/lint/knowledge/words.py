@@ -80,6 +80,7 @@ _MOMENTS = vocabulary("timestamp ts time datetime dttm at utc tms")
 _AUDIT = re.compile(
     r"(?i)creat(?:ed|ion)|updat(?:ed|e_)|insert(?:ed|_|dt|ts)|load(?:ed|ts|time|date|_d)|ingest"
     r"|_at$|modif|process(?:ed|ing)|extract(?:ed|ion)|(?:^|_)etl|refresh|import(?:ed|_)|^sysdate"
+    r"|(?:add|delet|chang|alter|alt)(?:ed)?_?(?:ts|utc|on|date|time)"
 )
 _IDENTITY = re.compile(
     r"(?:^|_)(?:run|batch|load|etl|import|snapshot|execution|ingestion|ingest|extract|process"

@@ -28,7 +28,7 @@ def check(program: Program) -> Iterator[Finding]:
                     f"{taint.label} is part of where {named(write.target)} is written, so "
                     f"a repetition writes a second copy.",
                     REPAIR,
-                    "info" if quarantined(write) else "error",
+                    "info" if quarantined(write) or program.generator else "error",
                 )
             for name, taints in write.columns.items():
                 for taint in _random(program, taints):

@@ -18,7 +18,8 @@ AUDIT_REPAIR = (
     "Leave the column out of keys, comparisons and MERGE conditions, or derive it from the window."
 )
 _KEPT = vocabulary(
-    "backup backups archive archived log logs report reports plot plots model models",
+    "backup backups archive archived log logs report reports plot plots model models "
+    "benchmark benchmarks",
 )
 _WRITING = (
     "append",
@@ -38,7 +39,7 @@ def check(program: Program) -> Iterator[Finding]:
     for trace in program.traces:
         for write in lasting(trace):
             if write.mode in _WRITING:
-                yield from _location(write)
+                yield from _location(write, generator=program.generator)
                 yield from _columns(write, generator=program.generator)
         for effect in trace.effects:
             for taint in _clock(effect.content):
@@ -75,16 +76,17 @@ def _clock(taints: frozenset[Taint]) -> list[Taint]:
     return [taint for taint in taints if taint.kind == "clock" and taint.via in ("", "default")]
 
 
-def _location(write: Write) -> Iterator[Finding]:
+def _location(write: Write, *, generator: bool) -> Iterator[Finding]:
     for taint in _clock(write.location):
-        kept = tokens(write.target.key) & _KEPT
+        kept = bool(tokens(write.target.key) & _KEPT) or quarantined(write)
+        quiet = taint.via == "default" or kept or generator
         yield finding(
             KIND,
             taint.place,
             f"{taint.label} is part of where {named(write.target)} is written, so a "
             f"repetition writes a second copy.",
             REPAIR,
-            "info" if taint.via == "default" or kept or quarantined(write) else "error",
+            "info" if quiet else "error",
         )
 
 

@@ -167,18 +167,41 @@ class Masked:
             self._length += len(text)
 
 
+_NEXT = re.compile(
+    r"^[ "
+    r"\t]*(?:insert\s+into|update\s+\S+\s*(?:set\b|$)|delete\s+from|truncate\s+table|exec(?:ute)?\s"
+    r"|go\s*$|declare\s+@|drop\s+table|end\s*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_UNFINISHED = re.compile(
+    r"(?:\b(?:then|do|begin|key|explain|for|as|and|or|with|before|after)|[,(=])\s*$", re.IGNORECASE
+)
+_WHOLE = re.compile(r"\s*(?:with|merge)\b", re.IGNORECASE)
+
+
 def statements(masked: str) -> list[tuple[int, str]]:
-    """The statements of a masked text, with the position of each."""
+    """The statements of a masked text, with the position of each.
+
+    Some dialects need no semicolon: a line that can only begin a statement begins one.
+    """
     found: list[tuple[int, str]] = []
-    start, index, quote = 0, 0, ""
+    begins = {match.start() for match in _NEXT.finditer(masked)} if "\n" in masked else set()
+    start, depth, quote = 0, 0, ""
     for index, character in enumerate(masked):
+        if index in begins and depth <= 0 and not quote:
+            before = masked[start:index]
+            if before.strip() and not _UNFINISHED.search(before) and not _WHOLE.match(before):
+                found.append((start, before))
+                start = index
         if quote:
             quote = "" if character == quote else quote
         elif character in "'\"`":
             quote = character
+        elif character in "()":
+            depth += 1 if character == "(" else -1
         elif character == ";":
             found.append((start, masked[start:index]))
-            start = index + 1
+            start, depth = index + 1, 0
     found.append((start, masked[start:]))
     return [
         (at + len(text) - len(text.lstrip()), text.strip()) for at, text in found if text.strip()
