@@ -66,13 +66,19 @@ class Machine(Recording):
         """Does the program belong to a stream processor, which keeps its own marks?"""
         return any(value.ref.startswith(("pyflink", "ksql")) for value in self.top.names.values())
 
-    def _texts_for_others(self) -> None:
-        """A module of nothing but statements: whoever imports the list of them runs them."""
-        listed = [value for value in self.top.names.values() if value.items]
-        for value in listed:
-            for item in value.items or ():
-                if item.parts is not None:
-                    library.run_text(self, item)
+    def _texts_for_others(self, classes: list[ast.ClassDef]) -> None:
+        """A module of nothing but statements: whoever imports them runs them, each on its own."""
+        kinds = [self.top.find(kind.name) for kind in classes]
+        holders = [self.top.names, *((kind.fields or {}) for kind in kinds if kind is not None)]
+        outer = self.trace
+        for names in holders:
+            for name, value in names.items():
+                for item in (value, *(value.items or ())):
+                    if item.parts is not None and library.is_insert(item):
+                        self.trace = Trace(name)
+                        self.program.traces.append(self.trace)
+                        library.run_text(self, item)
+        self.trace = outer
 
     def _makes_data(self) -> bool:
         """A program that draws many kinds of random values makes test data, and means to."""
@@ -107,7 +113,7 @@ class Machine(Recording):
         for kind in classes:
             self._class(kind)
         if not any(trace.writes for trace in self.program.traces):
-            self._texts_for_others()
+            self._texts_for_others(classes)
         self.program.generator = self._makes_data()
 
     def _class(self, node: ast.ClassDef) -> None:
@@ -334,6 +340,9 @@ class Machine(Recording):
         return result
 
 
+# What starts like this converts, what holds such a word makes a name.
+_CONVERTING = ("to_", "from_", "format", "str", "as_", "parse", "make_", "build_", "_")
+_NAMING = ("path", "prefix", "filename", "file_name", "object_key")
 _SAME_TEXT = vocabulary(
     "strip lstrip rstrip lower upper replace dedent encode decode title",
 )
@@ -347,8 +356,10 @@ def _carries(call: Call) -> bool:
     name = call.name.lower()
     if call.receiver is not None and call.receiver.everything():
         return True
-    return name in library.CONVERSIONS or name.startswith(
-        ("to_", "from_", "format", "str", "as_", "parse", "make_", "build_", "_")
+    return (
+        name in library.CONVERSIONS
+        or name.startswith(_CONVERTING)
+        or any(word in name for word in _NAMING)
     )
 
 

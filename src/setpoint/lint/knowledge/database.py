@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call, place_of
 from setpoint.lint.knowledge.columns import as_frame
+from setpoint.lint.knowledge.files import path_target
 from setpoint.lint.knowledge.statements import looks_like_sql, run_sql, table_target
 from setpoint.lint.model import Mode, Target
 from setpoint.lint.texts import braces, shown
@@ -32,7 +33,10 @@ _MARKS = re.compile(
     r"^(?:set|save|update|write|store|put|persist|advance|record)_(?:\w+_)?(?:high_?water_?mark|hwm"
     r"|water_?mark|checkpoint|bookmark|last_(?:run|processed|loaded|sync\w*|id|timestamp|offset|date))"
 )
-_WRITES = re.compile(r"write|save|load|upload|insert|store|export|persist|sink|to_")
+_WRITES = re.compile(r"write|save|load|upload|insert|store|export|persist|sink|to_|salvar|guardar")
+_PLACES = re.compile(
+    r"path|key|file|prefix|partition|dest|target|location|uri|folder|particao", re.IGNORECASE
+)
 _VERB = re.compile(
     r"\s*(?:--[^\n]*\s*)*(?:insert\s|delete\s+from|truncate\s|merge\s+into|update\s+\S+\s+set|create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?table|drop\s+table|select\s|with\s+\w+\s+as|copy\s)",
     re.IGNORECASE,
@@ -104,13 +108,34 @@ def _helper(machine: Machine, call: Call) -> Value | None:
                 frame = run_sql(machine, value, call.place, None, own=True, api=call.name)
                 return Value(thing=frame, ref="sql()") if frame is not None else Value(ref="sql()")
     if _WRITES.search(name):
-        for index, value in enumerate(call.args):
-            if (value.text or "").lower() == "append" and len(call.args) > 1:
-                return _told_to_append(machine, call, place_of(call.node.args[index]))
-        for key in ("mode", "write_mode", "save_mode", "if_exists", "write_disposition"):
-            if (call.kwargs[key].text if key in call.kwargs else "") in ("append", "WRITE_APPEND"):
-                return _told_to_append(machine, call, call.keyword_place(key) or call.place)
+        told = _told(machine, call)
+        if told is not None:
+            return told
+        _placed(machine, call)
     return None
+
+
+def _told(machine: Machine, call: Call) -> Value | None:
+    """Is a writing function told to append?"""
+    for index, value in enumerate(call.args):
+        if (value.text or "").lower() == "append" and len(call.args) > 1:
+            return _told_to_append(machine, call, place_of(call.node.args[index]))
+    for key in ("mode", "write_mode", "save_mode", "if_exists", "write_disposition"):
+        if (call.kwargs[key].text if key in call.kwargs else "") in ("append", "WRITE_APPEND"):
+            return _told_to_append(machine, call, call.keyword_place(key) or call.place)
+    return None
+
+
+def _placed(machine: Machine, call: Call) -> None:
+    """A writing function of another module: where it writes may come from the clock."""
+    named = [*((value.label, value) for value in call.args), *call.kwargs.items()]
+    for name, value in named:
+        drawn = [
+            taint for taint in value.taints if taint.kind in ("clock", "random") and not taint.via
+        ]
+        if drawn and _PLACES.search(name) and value.frame is None:
+            target = path_target(value)
+            machine.wrote(call.place, target, "put", call.name, location=value.everything())
 
 
 def _told_to_append(machine: Machine, call: Call, place: Place) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,14 @@ from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge import airflow, cloud, database, effects, files, pandas, sources, spark
 from setpoint.lint.knowledge.statements import run_sql
+from setpoint.lint.texts import shown
 from setpoint.lint.values import Value
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
+_INSERT = re.compile(r"\s*insert\s+into\s+\w", re.IGNORECASE)
 Model = Callable[["Machine", Call], Value | None]
 
 # The first model that answers is believed. Sources of taints come first: they are exact names.
@@ -52,6 +55,10 @@ def known(machine: Machine, call: Call) -> Value | None:
         if value is not None:
             return value
     return None
+
+
+def is_insert(text: Value) -> bool:
+    return bool(_INSERT.match(shown(text.parts or ())))
 
 
 def run_text(machine: Machine, text: Value) -> None:

@@ -21,6 +21,19 @@ _KEPT = vocabulary(
     "backup backups archive archived log logs report reports plot plots model models "
     "benchmark benchmarks",
 )
+_NO_DATA = (
+    ".png",
+    ".jpg",
+    ".svg",
+    ".pdf",
+    ".html",
+    ".log",
+    ".pkl",
+    ".pt",
+    ".h5",
+    ".joblib",
+    ".zip",
+)
 _WRITING = (
     "append",
     "merge",
@@ -79,6 +92,7 @@ def _clock(taints: frozenset[Taint]) -> list[Taint]:
 def _location(write: Write, *, generator: bool) -> Iterator[Finding]:
     for taint in _clock(write.location):
         kept = bool(tokens(write.target.key) & _KEPT) or quarantined(write)
+        kept = kept or write.target.key.rstrip("}").endswith(_NO_DATA)
         quiet = taint.via == "default" or kept or generator
         yield finding(
             KIND,
