@@ -124,7 +124,7 @@ class _Notebook(Machine):
             number = getattr(value.args[0], "value", 0)
             if isinstance(number, int) and number < len(self._cells):
                 cell = self._cells[number]
-                text = Value(parts=(Piece(cell.text, _CellSource(cell)),))  # type: ignore[arg-type]
+                text = Value(parts=(Piece(cell.text, _CellSource(cell)),))
                 # Each statement of a SQL cell is a commit of its own.
                 connection = Connection("cell", autocommit=True)
                 run_sql(
@@ -143,7 +143,7 @@ def _sql_file(document: Document, program: Program) -> None:
     text = "\n".join(document.source)
     lines = tuple(range(1, len(document.source) + 1))
     cell = SqlCell(text, lines, tuple(1 for _ in lines))
-    value = Value(parts=(Piece(text, _CellSource(cell, 1)),))  # type: ignore[arg-type]
+    value = Value(parts=(Piece(text, _CellSource(cell, 1)),))
     machine = Machine(program, document.source)
     if _MACRO.search(text):
         return

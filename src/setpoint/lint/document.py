@@ -168,7 +168,9 @@ def _notebook(path: str, text: str, source: list[str]) -> Document:
 
 
 def _lines(source: object) -> list[str]:
-    return [source] if isinstance(source, str) else [str(line) for line in source]  # type: ignore[attr-defined]
+    if isinstance(source, list):
+        return [str(line) for line in source]
+    return [str(source)]
 
 
 def _placed(source: list[str]) -> list[tuple[int, int, str]]:

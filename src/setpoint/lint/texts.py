@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from setpoint.lint.findings import Place
 
@@ -26,6 +26,12 @@ _ESCAPE = re.compile(
 )
 _PERCENT = re.compile(r"%(?:\((\w+)\))?[-#0 +]*\d*(?:\.\d+)?[sdifrxeg]|%%")
 _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+
+
+class Source(Protocol):
+    """Where a text stands; knows the place of each of its characters."""
+
+    def place(self, offset: int) -> tuple[int, int]: ...
 
 
 class StringSource:
@@ -52,7 +58,7 @@ class Piece:
     """Literal characters; `start` counts the characters of the literal before them."""
 
     text: str
-    source: StringSource | None
+    source: Source | None
     start: int = 0
 
     def cut(self, begin: int, end: int) -> Piece:
@@ -99,7 +105,12 @@ def _scan(node: ast.expr, lines: Sequence[str]) -> list[tuple[int, int]]:
     return places
 
 
-def _literal(raw: str, opening: re.Match[str], places: list[tuple[int, int]], at: object) -> int:
+def _literal(
+    raw: str,
+    opening: re.Match[str],
+    places: list[tuple[int, int]],
+    at: Callable[[int], tuple[int, int]],
+) -> int:
     prefix, quote = opening[1].lower(), opening[2]
     index = opening.end()
     while index < len(raw):
@@ -110,16 +121,16 @@ def _literal(raw: str, opening: re.Match[str], places: list[tuple[int, int]], at
             escape = _ESCAPE.match(raw, index)
             end = escape.end() if escape else index + 1
             if not (escape and escape[0][-1] == "\n"):
-                places.append(at(index))  # type: ignore[operator]
+                places.append(at(index))
             index = end
         elif character in "{}" and "f" in prefix:
             if raw.startswith(character * 2, index):
-                places.append(at(index))  # type: ignore[operator]
+                places.append(at(index))
                 index += 2
             else:
                 index = _skip_hole(raw, index)
         else:
-            places.append(at(index))  # type: ignore[operator]
+            places.append(at(index))
             index += 1
     return index
 
@@ -187,7 +198,10 @@ def braces(parts: Sequence[Part], named: dict[str, Value], ordered: list[Value])
 
 
 def _filled(
-    parts: Sequence[Part], holes: re.Pattern[str], literal: object, fill: object
+    parts: Sequence[Part],
+    holes: re.Pattern[str],
+    literal: Callable[[re.Match[str]], bool],
+    fill: Callable[[re.Match[str]], Value | None],
 ) -> list[Part]:
     result: list[Part] = []
     for part in parts:
@@ -197,10 +211,10 @@ def _filled(
         done = 0
         for match in holes.finditer(part.text):
             result.append(part.cut(done, match.start()))
-            if literal(match):  # type: ignore[operator]
+            if literal(match):
                 result.append(part.cut(match.start(), match.start() + 1))
             else:
-                value = fill(match)  # type: ignore[operator]
+                value = fill(match)
                 if value is None:
                     result.append(part.cut(match.start(), match.end()))
                 else:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from setpoint.lint.analyse import analyse
 
 SECONDS = int(os.environ.get("SETPOINT_FUZZ", "0"))
-EXAMPLES = 60 if not SECONDS else 10_000_000
 # fmt: off
 WORDS = [
     "df", "spark", "cur", "conn", ".write", ".mode(", '"append"', '"overwrite"', ")", "(", ".execute(",
@@ -33,27 +33,46 @@ TEXTS = st.one_of(
 PROGRAMS = st.sampled_from(["# Databricks notebook source\n", "{{ config() }}", ""])
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=not SECONDS,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
-@given(path=PATHS, head=PROGRAMS, text=TEXTS)
-def test_whatever_is_read_gives_findings_in_time(path: str, head: str, text: str) -> None:
+def look(path: str, head: str, text: str) -> None:
     """Findings have a line of the file and a kind; ten seconds are far too long for any of these."""
-    if SECONDS and time.monotonic() - START > SECONDS:
-        return
-    content = (head + text).encode(errors="surrogatepass")
     started = time.monotonic()
-    findings = analyse(path, content)
+    findings = analyse(path, (head + text).encode(errors="surrogatepass"))
     assert time.monotonic() - started < 10
     lines = (head + text).replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
     assert all(1 <= finding.line <= lines for finding in findings)
 
 
-START = time.monotonic()
+def fuzzed(examples: int, number: int) -> None:
+    """A batch of inputs; another number gives other ones."""
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(path=PATHS, head=PROGRAMS, text=TEXTS)
+    def inner(path: str, head: str, text: str) -> None:
+        look(path, head, text)
+
+    inner()
+
+
+def test_whatever_is_read_gives_findings_in_time() -> None:
+    """The short run: the same inputs each time."""
+    fuzzed(60, 0)
+
+
+@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.skipif(not SECONDS, reason="SETPOINT_FUZZ says for how many seconds")
+def test_whatever_is_read_for_longer() -> None:
+    """The long run: new inputs until the time is over."""
+    end = time.monotonic() + SECONDS
+    number = 1
+    while time.monotonic() < end:
+        fuzzed(500, number)
+        number += 1
 
 
 def test_deep_nesting_is_no_crash() -> None:

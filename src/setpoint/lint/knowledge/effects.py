@@ -34,7 +34,6 @@ _NOTIFIES = re.compile(
     r"^(?:notify|send_(?:slack|teams|mail|email|sms|notification|alert|webhook)|post_to_slack"
     r"|slack_notify|publish_alert|email_)(?:_\w+)?$"
 )
-_MESSAGES = frozenset(["send_message", "send_message_batch"])
 _QUERY = re.compile(
     r"token|oauth|auth|login|graphql|search|query|signin|session|/jobs/runs|statement|refresh|scim"
     r"|validate|healthcheck|predict|embedding|completions|sql",

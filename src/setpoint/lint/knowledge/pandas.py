@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from setpoint.lint.findings import Place
 from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.files import path_target
 from setpoint.lint.knowledge.statements import read_query, table_target
-from setpoint.lint.model import Mode
-from setpoint.lint.values import Connection, Frame, Value, joined_frames
+from setpoint.lint.model import Mode, Target
+from setpoint.lint.values import Connection, Frame, Taint, Value, joined_frames
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -77,8 +79,6 @@ def model(machine: Machine, call: Call) -> Value | None:
 
 
 def _rebind(machine: Machine, call: Call, value: Value) -> None:
-    import ast
-
     node = call.node.func
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         machine.scope.rebind(node.value.id, value)
@@ -96,7 +96,7 @@ def _bare(machine: Machine, call: Call) -> Value | None:
     return None
 
 
-def _deciding(taints: frozenset) -> frozenset:  # type: ignore[type-arg]
+def _deciding(taints: frozenset[Taint]) -> frozenset[Taint]:
     return frozenset(
         o for o in taints if o.via == "read" or o.kind in ("outside", "logical", "pick")
     )
@@ -147,12 +147,12 @@ def _to_gbq(machine: Machine, call: Call, frame: Frame, name: Value | None) -> N
 
 
 def _frame_write(
-    machine: Machine, call: Call, frame: Frame, target: object, mode: Mode,
-    connection: Connection | None, place: object = None,
+    machine: Machine, call: Call, frame: Frame, target: Target, mode: Mode,
+    connection: Connection | None, place: Place | None = None,
 ) -> None:  # fmt: skip
     machine.wrote(
-        place or call.place,  # type: ignore[arg-type]
-        target,  # type: ignore[arg-type]
+        place or call.place,
+        target,
         mode,
         call.name,
         columns=frame.columns,

@@ -37,7 +37,6 @@ _SAME = vocabulary(
     "cache persist repartition coalesce checkpoint localCheckpoint hint unpersist na",
     "fillna dropna replace withWatermark to toDF repartitionByRange withMetadata",
 )
-_DROPPING = frozenset(["dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"])
 _RANKS = frozenset(["row_number"])
 _FIRSTS = vocabulary(
     "first any_value first_value last",

@@ -156,10 +156,9 @@ def _deduplicated(call: Call, frame: Frame) -> Frame:
         return frame
     if frame.ordered:
         return frame
-    place = call.keyword_place("subset") if False else call.place
     return replace(
         frame,
-        rows=frame.rows | {Taint("pick", place, f"{call.name}() on some columns")},
+        rows=frame.rows | {Taint("pick", call.place, f"{call.name}() on some columns")},
         ordered=False,
     )
 

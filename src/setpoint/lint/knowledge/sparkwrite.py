@@ -10,9 +10,7 @@ from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.files import path_target
 from setpoint.lint.knowledge.statements import table_target
-from setpoint.lint.knowledge.words import is_dated
 from setpoint.lint.model import Mode, Target
-from setpoint.lint.texts import shown
 from setpoint.lint.values import Frame, Value, Writer
 from setpoint.lint.vocabulary import vocabulary
 
@@ -183,9 +181,3 @@ def _record(
 def _partition_option(options: dict[str, Value]) -> tuple[str, ...]:
     found = options.get("partitionfield")
     return (found.text or "",) if found is not None else ()
-
-
-def holes_dated(value: Value) -> bool:
-    return value.parts is not None and any(
-        is_dated(w) for w in re.findall(r"\{([^{}]*)\}", shown(value.parts))
-    )

@@ -140,10 +140,6 @@ def is_temporary(name: str) -> bool:
     )
 
 
-def is_staging(name: str) -> bool:
-    return bool(tokens(name) & {"staging", "stage", "stg", "landing"})
-
-
 def is_state(name: str) -> bool:
     """A place that remembers how far the pipeline has come."""
     if "/" in name.rstrip("/") and is_state(name.rstrip("/").rsplit("/", 1)[1]):

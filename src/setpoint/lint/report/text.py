@@ -35,7 +35,7 @@ def _finding(finding: Finding, paint: Paint) -> Iterator[str]:
 
 
 def _summary(report: Report, paint: Paint, *, infos: bool) -> Iterator[str]:
-    errors, notes = report.errors, report.infos
+    errors = report.errors
     files = _plural(report.files, "file")
     if not errors:
         yield paint(f"no errors in {files}", "green") + _rest(report, infos)
@@ -44,7 +44,6 @@ def _summary(report: Report, paint: Paint, *, infos: bool) -> Iterator[str]:
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     yield f"{_plural(len(errors), 'error')} in {files}: {told}" + _rest(report, infos)
     yield f"explain one: setpoint lint --explain {errors[0].code}"
-    _ = notes
 
 
 def _rest(report: Report, infos: bool) -> str:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from setpoint.lint.sql.mask import Mark, Masked, statements
+from setpoint.lint.sql.mask import Masked, statements
 from setpoint.lint.sql.shallow import shallow
 from setpoint.lint.sql.statement import Statement
 
@@ -81,7 +81,3 @@ def _tree(statement: str, dialect: str) -> Any | None:
         if type(tree).__name__ != "Command":
             return tree
     return None
-
-
-def marks_of(masked: Masked, words: tuple[str, ...]) -> list[Mark]:
-    return [masked.marks[word] for word in words if word in masked.marks]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from setpoint.lint.sql.mask import WORD
 from setpoint.lint.sql.statement import Pick, Statement, Stored, Verb
@@ -96,7 +97,7 @@ def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
         inner = text[nested.start() + 1 :].lstrip()
         shift = len(text) - len(inner)
         found = shallow(inner, at(shift), lambda position: at(position + shift))
-        return _with(found, sources=_sources(text, found.target), text=text)
+        return replace(found, sources=_sources(text, found.target), text=text)
     into = _SELECT_INTO.match(text)
     if into:
         name = bare(into["name"])
@@ -113,14 +114,8 @@ def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
         shift = embedded.start(1)
         found = shallow(text[shift:], at(shift), lambda position: at(position + shift))
         guarded = bool(re.search(r"\bnot\s+exists\b", text[:shift], re.IGNORECASE))
-        return _with(found, against_target=found.against_target or guarded)
+        return replace(found, against_target=found.against_target or guarded)
     return Statement("other", offset, text=text)
-
-
-def _with(statement: Statement, **changes: object) -> Statement:
-    from dataclasses import replace
-
-    return replace(statement, **changes)  # type: ignore[arg-type]
 
 
 def _target(
@@ -164,7 +159,7 @@ def _target(
         natural = (
             _SERIAL.sub("", re.sub(r"(?i)\bprimary\s+key\b(?!\s*\()", "", rest)) if serial else rest
         )
-        return _with(
+        return replace(
             statement,
             serial_columns=(serial[1].lower(),) if serial else (),
             serial_offset=at(match.end("name") + serial.start()) if serial else 0,
@@ -207,4 +202,4 @@ def _marked(statement: Statement, text: str, at: Callable[[int], int]) -> Statem
     limit = re.search(r"limit\s+sp_limit_\d+", text, re.IGNORECASE)
     if limit and not re.search(r"\border\s+by\b", text, re.IGNORECASE):
         picks.append(Pick(at(limit.start()), "LIMIT without ORDER BY"))
-    return _with(statement, stored=tuple(stored), filters=tuple(filters), picks=tuple(picks))
+    return replace(statement, stored=tuple(stored), filters=tuple(filters), picks=tuple(picks))

@@ -15,7 +15,6 @@ from setpoint.lint.sql.statement import Lower, Pick, Statement, Stored, Verb
 _FILTERS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 _LOWER = (exp.GT, exp.GTE)
 _UPPER = (exp.LT, exp.LTE)
-_FIRST = (exp.First, exp.FirstValue, exp.AnyValue)
 
 
 def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement:
