@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setpoint.lint.knowledge.words import is_log, is_quarantine, is_state, is_temporary, tokens
+from setpoint.lint.knowledge.words import (
+    is_log,
+    is_mark,
+    is_quarantine,
+    is_state,
+    is_temporary,
+    tokens,
+)
 from setpoint.lint.model import Program, Trace, Write
 
 CLEARING = ("delete", "truncate")
@@ -23,7 +30,7 @@ def logging(write: Write) -> bool:
     if write.mode == "rename" or not is_log(write.target.key, names):
         return False
     # A row of a log is closed; a mark is moved.
-    return write.mode == "append" or not any(map(is_state, names))
+    return write.mode == "append" or not any(map(is_mark, names))
 
 
 def stateful(write: Write) -> bool:
@@ -33,7 +40,9 @@ def stateful(write: Write) -> bool:
     """
     if write.mode == "append" and logging(write):
         return False
-    return write.target.kind == "state" or is_state(write.target.key)
+    if write.target.kind == "state" or is_state(write.target.key):
+        return True
+    return write.mode == "update" and any(map(is_mark, write.names))
 
 
 def lasting(trace: Trace) -> Iterator[Write]:

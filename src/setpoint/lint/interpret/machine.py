@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from setpoint.lint.findings import Place
+from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call, label_of, place_of
 from setpoint.lint.interpret.expressions import OutOfBudget
 from setpoint.lint.interpret.guards import words
@@ -227,6 +229,9 @@ class Machine(Recording):
                 self._taint(call.node.func.value, receiver, call, taints)
             taints = taints | receiver.everything()
         kept = frozenset(o for o in taints if o.kind not in ("clock", "random") or _carries(call))
+        if _asks(call):
+            # What is fetched with a clock value depends on it.
+            kept = kept | frozenset(o for o in as_read(call.taints()) if o.via == "read")
         frame = None
         if receiver is not None and receiver.frame is not None:
             frame = replace(receiver.frame, rows=receiver.frame.rows | _decisive(call.taints()))
@@ -343,6 +348,12 @@ class Machine(Recording):
 # What starts like this converts, what holds such a word makes a name.
 _CONVERTING = ("to_", "from_", "format", "str", "as_", "parse", "make_", "build_", "_")
 _NAMING = ("path", "prefix", "filename", "file_name", "object_key")
+_FETCHING = re.compile(
+    r"(?:get|fetch|list|read|download|query|search|find|extract|pull|scan)(?:_|$|[A-Z])"
+)
+_SECRET = re.compile(
+    r"token|auth|secret|credential|session|logger|log|client|connection|engine", re.IGNORECASE
+)
 _SAME_TEXT = vocabulary(
     "strip lstrip rstrip lower upper replace dedent encode decode title",
 )
@@ -361,6 +372,11 @@ def _carries(call: Call) -> bool:
         or name.startswith(_CONVERTING)
         or any(word in name for word in _NAMING)
     )
+
+
+def _asks(call: Call) -> bool:
+    """Does a call that is not known fetch something?"""
+    return bool(_FETCHING.match(call.name)) and not _SECRET.search(call.name) and not _carries(call)
 
 
 def _decisive(taints: frozenset[Taint]) -> frozenset[Taint]:

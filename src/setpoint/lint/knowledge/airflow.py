@@ -10,7 +10,9 @@ from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.files import path_target
 from setpoint.lint.knowledge.statements import looks_like_sql, run_sql, table_target
 from setpoint.lint.model import Mode, Target, Trace
+from setpoint.lint.texts import Rendered
 from setpoint.lint.values import Connection, Frame, Function, Taint, Value
+from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
@@ -23,6 +25,11 @@ _MAILS = re.compile(
 _AUTOCOMMIT = re.compile(
     r"Snowflake|BigQuery|Databricks|Trino|Presto|Athena|Hive|Spark", re.IGNORECASE
 )
+_ARGUMENTS = vocabulary(
+    "application_args arguments job_args script_args bash_command env_vars notebook_params",
+    "python_params jar_params conf parameters job_parameters",
+)
+_SHELL_DATE = re.compile(r"\$\(\s*date\b[^)]*\)|`\s*date\b[^`]*`")
 _DIALECTS = {
     "BigQuery": "bigquery",
     "Snowflake": "snowflake",
@@ -132,6 +139,7 @@ def _operator(machine: Machine, call: Call, name: str) -> None:
                 ran = True
     if not ran:
         _other(machine, call, name)
+    _told(machine, call, name)
     machine.trace = outer
 
 
@@ -155,6 +163,23 @@ def _destination(
         place, target, mode, api, rows=frame.rows, columns=frame.columns,
         windowed=frame.windowed, scoped="$" in target.key,
     )  # fmt: skip
+
+
+def _told(machine: Machine, call: Call, name: str) -> None:
+    """What a task is told when the DAG is parsed, or by its shell: the clock there is no window."""
+    for key in _ARGUMENTS & set(call.kwargs):
+        value = call.kwargs[key]
+        clocks = frozenset(t for t in value.everything() if t.kind == "clock" and not t.via)
+        if value.parts is not None:
+            rendered = Rendered(value.parts, call.place)
+            clocks = clocks | {
+                Taint("clock", rendered.place(match.start()), match[0])
+                for match in _SHELL_DATE.finditer(rendered.text)
+            }
+        if clocks:
+            task = (call.kwargs.get("task_id") or Value()).text or name
+            target = Target(f"the arguments of {task}", "path")
+            machine.wrote(call.place, target, "put", name, location=clocks)
 
 
 def _disposition(call: Call, default: Mode = "create") -> tuple[Mode, Place]:

@@ -203,7 +203,8 @@ def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
         _rows(machine, call, table_target(target), mode, call.argument(1, "rows"), None)
         return Value(const=None)
     if (
-        name in ("insert_many", "insert_one", "bulk_insert_mappings", "bulk_save_objects")
+        name
+        in ("insert_many", "insert_one", "bulk_insert_mappings", "bulk_save_objects", "add_all")
         and call.args
     ):
         rows = call.args[-1]

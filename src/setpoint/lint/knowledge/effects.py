@@ -88,7 +88,12 @@ def model(machine: Machine, call: Call) -> Value | None:
 
 def _asked(call: Call) -> frozenset[Taint]:
     """What an answer depends on: the clock, if it was part of the question."""
-    return frozenset(taint for taint in as_read(call.taints()) if taint.via == "read")
+    asked = [value for value in (*call.args[:1], *call.args[1:2]) if value is not None]
+    asked += [
+        call.kwargs[name] for name in ("url", "params", "json", "data") if name in call.kwargs
+    ]
+    taints = frozenset().union(*(value.everything() for value in asked))
+    return frozenset(taint for taint in as_read(taints) if taint.via == "read")
 
 
 def _request(machine: Machine, call: Call) -> None:

@@ -20,6 +20,7 @@ _REMOVE = vocabulary(
 _RENAME = vocabulary(
     "rename renames move mv replace",
 )
+_ROWS = (".csv", ".tsv", ".jsonl", ".ndjson")
 _JOIN = frozenset({"os.path.join", "posixpath.join", "ntpath.join"})
 _PATHS = ("pathlib.Path", "Path", "pathlib.PurePath", "PurePath", "S3Path", "AnyPath", "CloudPath")
 
@@ -118,6 +119,8 @@ def _open(machine: Machine, call: Call) -> Value:
         from setpoint.lint.flows import as_read
 
         return Value(taints=as_read(path.everything()), ref="open()")
+    if "a" in text and path_target(path).key.endswith(_ROWS):
+        machine.wrote(call.place, path_target(path), "append", "open", location=path.everything())
     return Value(ref="open()", fields={"__target__": path, "__mode__": mode or Value()})
 
 

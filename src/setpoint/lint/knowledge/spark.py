@@ -30,6 +30,7 @@ from setpoint.lint.vocabulary import vocabulary
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
+_FEW = 2
 _READERS = vocabulary(
     "csv parquet json orc text load table jdbc delta avro",
 )
@@ -105,11 +106,10 @@ def _session(machine: Machine, call: Call, receiver: Value) -> Value | None:
     if method == "createDataFrame" and (call.args or call.kwargs):
         data = call.argument(0, "data") or Value()
         frame = as_frame(data)
-        literal = data.items is not None and all(
-            item.items is not None or item.fields is not None for item in data.items
-        )
+        # A few rows that stand in the program are a change, not a table.
+        literal = data.items is not None and 0 < len(data.items) <= _FEW
         return Value(
-            thing=replace(frame, engine="spark", literal=literal and bool(data.items)),
+            thing=replace(frame, engine="spark", literal=literal),
             ref="spark()",
         )
     if method == "table" and receiver.frame is None and len(call.args) == 1 and _sparkish(receiver):

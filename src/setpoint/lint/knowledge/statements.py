@@ -10,7 +10,7 @@ from setpoint.lint.findings import Place
 from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.words import is_dated, is_temporary
-from setpoint.lint.model import Mode, Table, Target
+from setpoint.lint.model import Mode, Table, Target, Write
 from setpoint.lint.sql.mask import WORD, Mark, Masked
 from setpoint.lint.sql.parse import read_sql
 from setpoint.lint.sql.statement import Statement
@@ -35,6 +35,7 @@ _MODES: dict[str, Mode] = {
     "delete": "delete", "truncate": "truncate", "drop": "drop", "create": "create",
     "create_as": "create_as", "rename": "rename",
 }  # fmt: skip
+_RETURNING = re.compile(r"\breturning\s+[\w.]*(?:id|key|sk)\b", re.IGNORECASE)
 _KEY_MAX = re.compile(r"max\s*\(\s*[\w.`\"]*?(?:id|key|sk|number|no|seq)[`\"]?\s*\)", re.IGNORECASE)
 
 
@@ -235,7 +236,9 @@ def run_sql(
         elif statement.verb in _MODES:
             if single:
                 transaction = machine.transaction(connection)
-            _write(machine, running, statement, transaction, api)
+            write = _write(machine, running, statement, transaction, api)
+            if connection is not None and write.mode == "append" and not write.guarded:
+                connection.last_read = _returned(running, statement)
     return frame
 
 
@@ -268,7 +271,7 @@ def _select(machine: Machine, running: Running, statement: Statement) -> Frame:
 
 def _write(
     machine: Machine, running: Running, statement: Statement, transaction: str, api: str
-) -> None:
+) -> Write:
     key = running.key(statement.target)
     target = Target(key, "table")
     place = running.place(statement.offset)
@@ -313,7 +316,7 @@ def _write(
         or key in known
         or _through_difference(machine, running, statement, key)
     )
-    machine.wrote(
+    return machine.wrote(
         place,
         target,
         _MODES[statement.verb],
@@ -330,6 +333,14 @@ def _write(
         literal=statement.literal_rows,
         statement=replace(statement, text=statement.text[:4000]),
     )
+
+
+def _returned(running: Running, statement: Statement) -> frozenset[Taint]:
+    """The number that an insert gives back: a counter has drawn it."""
+    match = _RETURNING.search(statement.text)
+    if match is None:
+        return NO_TAINTS
+    return frozenset({Taint("serial", running.place(statement.offset), match[0])})
 
 
 def _created_temporary(machine: Machine, key: str) -> bool:

@@ -172,6 +172,13 @@ def is_state(name: str) -> bool:
     )
 
 
+def is_mark(column: str) -> bool:
+    """A column that says how far the pipeline has come, not when a row was touched."""
+    words = tokens(column)
+    moved = words & _PROGRESS - {"updated", "modified", "timestamp"}
+    return bool(words & _STATE) or bool(words & _LAST and moved)
+
+
 def is_quarantine(name: str) -> bool:
     return bool(tokens(name) & _QUARANTINE)
 

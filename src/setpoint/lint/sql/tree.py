@@ -40,7 +40,7 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         plain,
         verb=verb,
         target=target,
-        columns=names or plain.columns,
+        columns=names or _assigned(tree) or plain.columns,
         stored=tuple(stored),
         filters=tuple(filters),
         until=frozenset(_until(nodes)),
@@ -207,6 +207,13 @@ def _assignments(tree: Any) -> Iterator[Any]:
         cells = insert.expression.expressions if isinstance(insert.expression, exp.Tuple) else []
         for name, cell in zip(names, cells, strict=False):
             yield exp.EQ(this=exp.column(name.name), expression=cell.copy())
+
+
+def _assigned(tree: Any) -> tuple[str, ...]:
+    """The columns that an UPDATE sets."""
+    if not isinstance(tree, exp.Update):
+        return ()
+    return tuple(bare(item.this.name) for item in tree.expressions if isinstance(item, exp.EQ))
 
 
 def _picks(nodes: _Nodes, marks: dict[str, Mark]) -> Iterator[Pick]:

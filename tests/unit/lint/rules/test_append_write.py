@@ -173,6 +173,19 @@ FOUND = {
         def quarantine_invalid(df, path):
             df.write.mode("append").parquet(path)  # info: append-write
         """,
+    "rows at the end of a file": """
+        import csv
+        with open("out/orders.csv", "a") as f:  # error: append-write
+            csv.writer(f).writerows(rows)
+        """,
+    "pandas at the end of a file": """
+        df.to_csv("orders.csv", mode="a", header=False)  # error: append-write
+        """,
+    "objects of a session": """
+        def load(session, rows):
+            session.add_all(rows)  # error: append-write
+            session.commit()
+        """,
     "after a delete of another table": """
         cur.execute("DELETE FROM other WHERE day = %s", (day,))
         cur.execute("INSERT INTO orders SELECT * FROM staging")  # error: append-write
@@ -321,6 +334,10 @@ CLEAN = {
         with engine.connect() as conn:
             conn.execute(render_template("DO $$ BEGIN DELETE FROM orders; END $$;", day=1))
             df.to_sql("orders", conn, if_exists="append")
+        """,
+    "a log file": """
+        with open("run.log", "a") as f:
+            f.write("done")
         """,
     "a swapped table": """
         cur.execute("INSERT INTO orders_new SELECT * FROM s")

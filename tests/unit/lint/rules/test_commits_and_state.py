@@ -95,6 +95,10 @@ FOUND = {
         df.write.mode("append").saveAsTable("orders")  # error: append-write
         names.write.mode("append").saveAsTable("orders_loaded")  # error: split-state
         """,
+    "the mark in a column of a control table": """
+        df.write.mode("append").saveAsTable("orders")  # error: append-write
+        cur.execute("UPDATE job_control SET last_loaded_date = %s WHERE job = 'x'", (high,))  # error: split-state
+        """,
     "the mark in DynamoDB": """
         import boto3
         table = boto3.resource("dynamodb").Table("etl-watermarks")
@@ -248,6 +252,10 @@ CLEAN = {
         cur.execute("INSERT INTO orders SELECT * FROM staging")
         cur.execute("UPDATE etl_watermarks SET value = %s WHERE name = 'orders'", (high,))
         conn.commit()
+        """,
+    "when a row was touched is no mark": """
+        df.write.mode("overwrite").saveAsTable("orders")
+        cur.execute("UPDATE customers SET last_updated = %s WHERE id = 1", (day,))
         """,
     "a state of the world is no mark": """
         df.write.mode("overwrite").saveAsTable("geo.us_states")

@@ -118,6 +118,13 @@ FOUND = {
         rows = requests.get("https://api/orders", params={"since": since}).json()
         spark.createDataFrame(rows).write.mode("overwrite").saveAsTable("t")
         """,
+    "in a call that fetches": """
+        from datetime import datetime, timedelta
+        from vendor import client
+        end = datetime.now()  # error: relative-now-read
+        rows = client.get_orders(start=end - timedelta(days=1), end=end)
+        spark.createDataFrame(rows).write.mode("overwrite").saveAsTable("t")
+        """,
     "rows that decide by a branch": '''
         active = {r["id"] for r in spark.sql("""
             SELECT id FROM log WHERE at > now() - INTERVAL 7 DAY  -- error: relative-now-read
@@ -220,6 +227,14 @@ CLEAN = {
         """,
     "an old row is removed": """
         cur.execute("DELETE FROM cache WHERE created_at < now() - INTERVAL '30 days'")
+        """,
+    "a token is asked for": """
+        import requests
+        from datetime import datetime
+        from vendor import client
+        token = client.get_token(now=datetime.now())
+        rows = requests.get("https://api", headers={"Authorization": token}).json()
+        spark.createDataFrame(rows).write.mode("overwrite").saveAsTable("t")
         """,
     "a seeded sample": """
         spark.table("raw").sample(0.1, seed=7).write.mode("overwrite").saveAsTable("t")

@@ -72,6 +72,14 @@ FOUND = {
         spark.sql("INSERT INTO runs (started) VALUES (1)")  # error: append-write
         row = spark.sql("SELECT max(run_id) FROM runs").collect()  # error: serial-key
         """,
+    "the number that an insert returns": """
+        cur.execute("INSERT INTO parents (name) VALUES (%s) RETURNING id", (name,))  # error: append-write, serial-key
+        parent = cur.fetchone()[0]
+        cur.execute(
+            "INSERT INTO children (parent_id, n) VALUES (%s, 1) ON CONFLICT (n) DO UPDATE SET n = 1",
+            (parent,),
+        )
+        """,
     "a sequence": """
         cur.execute("CREATE TABLE t AS SELECT nextval('ids') AS id, name FROM s")  # error: serial-key
         """,
@@ -153,6 +161,17 @@ CLEAN = {
         from sqlalchemy import create_engine
         engine = create_engine(f"postgresql://{os.getenv('USER')}@{os.environ['HOST']}/x")
         df.to_sql("t", engine, if_exists="replace")
+        """,
+    "get or create": """
+        cur.execute("SELECT id FROM parents WHERE name = %s", (name,))
+        row = cur.fetchone()
+        if row is None:
+            cur.execute("INSERT INTO parents (name) VALUES (%s) RETURNING id", (name,))
+            row = cur.fetchone()
+        cur.execute(
+            "INSERT INTO children (parent_id, n) VALUES (%s, 1) ON CONFLICT (n) DO UPDATE SET n = 1",
+            (row[0],),
+        )
         """,
     "a natural key": """
         cur.execute("CREATE TABLE t (id int PRIMARY KEY, name text)")

@@ -152,6 +152,26 @@ FOUND = {
             UPDATE t SET valid_to = CURRENT_DATE FROM changed WHERE t.id = changed.id  -- error: wall-clock
         """)
         ''',
+    "what a job is told when the DAG is parsed": """
+        from datetime import datetime
+        today = datetime.now().strftime("%Y-%m-%d")  # error: wall-clock
+        job = SparkSubmitOperator(task_id="job", application="job.py", application_args=["--day", today])
+        """,
+    "the shell's date": '''
+        copy = BashOperator(
+            task_id="copy",
+            bash_command="""
+                aws s3 cp data.csv s3://lake/orders/$(date +%F)/data.csv  # error: wall-clock
+            """,
+        )
+        ''',
+    "a place for a writer of another module": """
+        from datetime import datetime
+        from common import storage
+        def archive(df):
+            path = storage.get_path_for(datetime.now())  # error: wall-clock
+            storage.save(df, path)
+        """,
     "a file's date": """
         from datetime import datetime
         from awsglue.dynamicframe import DynamicFrame
@@ -245,6 +265,13 @@ CLEAN = {
         from pyspark.sql import functions as F
         df = spark.table("raw").withColumn("seconds", F.unix_timestamp("event_time"))
         df.write.mode("overwrite").saveAsTable("t")
+        """,
+    "a picture": """
+        from datetime import datetime
+        plt.savefig(f"plots/orders_{datetime.now():%Y}.png")
+        """,
+    "the logical date of a shell command": """
+        copy = BashOperator(task_id="copy", bash_command="aws s3 cp x s3://lake/{{ ds }}/x")
         """,
     "a comment in SQL": '''
         cur.execute("""
