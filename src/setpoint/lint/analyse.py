@@ -13,10 +13,12 @@ from setpoint.lint.findings import Finding, Place
 from setpoint.lint.interpret.machine import Machine
 from setpoint.lint.kinds import META, UNREADABLE
 from setpoint.lint.knowledge.statements import Running, run_sql
+from setpoint.lint.knowledge.words import tokens
 from setpoint.lint.model import Program, Target
 from setpoint.lint.parsing import parse
 from setpoint.lint.texts import Piece
 from setpoint.lint.values import Connection, Value
+from setpoint.lint.vocabulary import vocabulary
 
 _DBT = re.compile(
     r"\{\{-?\s*(?:config\s*\(|ref\s*\(|source\s*\()|\{%-?\s*(?:snapshot|if\s+is_incremental)"
@@ -24,13 +26,17 @@ _DBT = re.compile(
 # A macro is a text that models fill in; what becomes of it is seen there.
 _MACRO = re.compile(r"\{%-?\s*(?:macro|materialization|test)\b")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\((.*?)\)\s*-?\}\}", re.DOTALL)
+# What a file calls itself: a maker of test data, a first filling of an empty database.
+_MAKERS = vocabulary("dummy generator fake mock synthetic simulator faker")
+_SEEDS = vocabulary("init seed seeds setup bootstrap fixtures sample")
 _CELL = "__setpoint_sql_cell__"
 
 
 def analyse(path: str, content: bytes) -> list[Finding]:
     """The findings of one file, in the order of its lines."""
     document = read_document(path, content)
-    program = Program()
+    words = tokens(path)
+    program = Program(seeds=bool(words & _SEEDS) and document.language == "sql")
     lost: tuple[int, ...] = ()
     if document.unreadable:
         return [_unreadable(path, 1, document.unreadable)]
@@ -40,6 +46,7 @@ def analyse(path: str, content: bytes) -> list[Finding]:
         tree, lost = parse(document.python)
         machine = _Notebook(program, document)
         machine.module(tree)
+        program.generator = program.generator or bool(words & _MAKERS)
     found = [_placed(document, finding) for finding in rules.check(program)]
     found = [
         replace(finding, path=path, text=_line(document, finding.place.line)) for finding in found

@@ -15,6 +15,13 @@ def as_read(taints: frozenset[Taint]) -> frozenset[Taint]:
     )
 
 
+def as_new(taints: frozenset[Taint]) -> frozenset[Taint]:
+    """Taints of what is not in a table that was read."""
+    return taints | {
+        Taint("new", taint.place, taint.label) for taint in taints if taint.kind == "read"
+    }
+
+
 def as_default(value: Value) -> Value:
     """The value as a stand-in for a parameter that was not given."""
     return replace(

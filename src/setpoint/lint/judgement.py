@@ -12,7 +12,7 @@ from setpoint.lint.knowledge.words import (
     is_temporary,
     tokens,
 )
-from setpoint.lint.model import Program, Trace, Write
+from setpoint.lint.model import Program, Target, Trace, Write
 
 CLEARING = ("delete", "truncate")
 REBUILDING = ("drop", "overwrite", "create_as", "replace_slice")
@@ -68,6 +68,9 @@ def _cleared(program: Program, trace: Trace, write: Write) -> bool:
     if passing(write) or logging(write) or write.guarded or write.diffed:
         return True
     if stateful(write):
+        return True
+    fresh = [taint.label for taint in write.rows if taint.kind == "new"]
+    if any(Target(label).same(write.target) for label in fresh):
         return True
     if any(taint.kind in ("clock", "random") and taint.via == "" for taint in write.location):
         return True  # a new place each time: that is what wall-clock and random-id tell

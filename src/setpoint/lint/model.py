@@ -136,6 +136,7 @@ class Program:
     dynamic_overwrite: bool = False
     seeded: bool = False
     generator: bool = False
+    seeds: bool = False
     schedule: str = ""
     schedule_place: Place | None = None
     retries: Place | None = None

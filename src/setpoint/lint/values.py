@@ -26,6 +26,7 @@ TaintKind = Literal[
     "logical",  # the logical date of the run
     "bound",  # a read from a mark on, without an upper bound
     "order",  # the order of a window by a column; the label names it
+    "new",  # rows that a table did not have; the label names it
 ]
 
 
@@ -57,6 +58,7 @@ class Frame:
     chosen: frozenset[str] | None = None
     windowed: bool = False
     literal: bool = False
+    empty: bool = False
     streaming: bool = False
     diffed: frozenset[str] = frozenset()
     grouped: tuple[str, ...] | None = None

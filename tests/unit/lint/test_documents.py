@@ -198,6 +198,20 @@ def test_dbt_models(name: str, compare: Callable[..., None]) -> None:
     compare(MODELS[name], "models/model.sql")
 
 
+def test_the_first_filling_of_a_database_is_only_told() -> None:
+    """A file that calls itself so is run once."""
+    text = b"INSERT INTO orders (id, order_date) VALUES (1, NOW());"
+    assert {f.severity for f in analyse("docker/init.sql", text)} == {"info"}
+    assert {f.severity for f in analyse("jobs/load.sql", text)} == {"error"}
+
+
+def test_makers_of_test_data_mean_to() -> None:
+    """Random values of a generator are only told."""
+    text = b"import uuid\ndf['id'] = uuid.uuid4()\ndf.to_parquet('x.parquet')\n"
+    assert {f.severity for f in analyse("mock/data.py", text)} == {"info"}
+    assert {f.severity for f in analyse("jobs/load.py", text)} == {"error"}
+
+
 def test_the_readable_part_of_a_broken_file() -> None:
     """A syntax error costs its own lines, not the file."""
     text = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
-from setpoint.lint.flows import as_default, as_read, from_outside, held, is_clock
+from setpoint.lint.flows import as_default, as_new, as_read, from_outside, held, is_clock
 from setpoint.lint.interpret.call import Call, call_place, label_of, place_of
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
@@ -219,7 +219,8 @@ class Expressions:
         inner = self.value(node.operand)
         if isinstance(node.op, ast.USub) and isinstance(inner.const, (int, float)):
             return Value(const=-inner.const)
-        return Value(taints=inner.everything())
+        taints = inner.everything()
+        return Value(taints=as_new(taints) if isinstance(node.op, ast.Invert) else taints)
 
     def _boolop(self, node: ast.BoolOp) -> Value:
         values = [self.value(item) for item in node.values]
@@ -286,11 +287,15 @@ class Expressions:
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
         outer, self.scope = self.scope, Scope(self.scope)
         try:
+            chosen: frozenset[Taint] = NO_TAINTS
             for generator in node.generators:
                 self.bind(generator.target, self.element(self.value(generator.iter)))
                 for test in generator.ifs:
-                    self.value(test)
-            return Value(items=[self.value(node.elt)])
+                    value = self.value(test)
+                    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotIn):
+                        chosen = chosen | as_new(value.everything())
+            new = frozenset(taint for taint in chosen if taint.kind == "new")
+            return Value(items=[self.value(node.elt)], taints=new)
         finally:
             self.scope = outer
 

@@ -159,17 +159,16 @@ class Machine(Recording):
     def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef, value: Value) -> None:
         """Rows that leave the file: whoever calls the function stores them."""
         frame = value.frame
-        if frame is None:
+        if frame is None or frame.literal:
             return
-        rows = frozenset(
-            o
-            for o in frame.rows
-            if not (o.kind == "pick" and o.label.startswith(("limit", "sample", "LIMIT")))
-        )
         self.wrote(
-            place_of(node), Target(f"what {node.name} returns", "path"), "create", "return",
-            columns=frame.columns, rows=frozenset(o for o in rows if o.kind != "bound"),
-        )  # fmt: skip
+            place_of(node),
+            Target(f"what {node.name} returns", "path"),
+            "create",
+            "return",
+            columns={name: _leaving(taints) for name, taints in frame.columns.items()},
+            rows=_leaving(frame.rows),
+        )
 
     def _guarded(self, work: Callable[[], object]) -> None:
         depth, scope, stack = self.depth, self.scope, list(self.stack)
@@ -227,7 +226,9 @@ class Machine(Recording):
         if receiver is not None:
             if call.method in _PASS and isinstance(call.node.func, ast.Attribute):
                 self._taint(call.node.func.value, receiver, call, taints)
-            taints = taints | receiver.everything()
+            # An instance holds much that its methods do not use.
+            instance = "__class__" in (receiver.fields or {})
+            taints = taints | (receiver.taints if instance else receiver.everything())
         kept = frozenset(o for o in taints if o.kind not in ("clock", "random") or _carries(call))
         if _asks(call):
             # What is fetched with a clock value depends on it.
@@ -365,7 +366,12 @@ def _carries(call: Call) -> bool:
     Conversions and constructors hand it on. Whatever fetches or does something does not.
     """
     name = call.name.lower()
-    if call.receiver is not None and call.receiver.everything():
+    receiver = call.receiver
+    if (
+        receiver is not None
+        and "__class__" not in (receiver.fields or {})
+        and receiver.everything()
+    ):
         return True
     return (
         name in library.CONVERSIONS
@@ -377,6 +383,16 @@ def _carries(call: Call) -> bool:
 def _asks(call: Call) -> bool:
     """Does a call that is not known fetch something?"""
     return bool(_FETCHING.match(call.name)) and not _SECRET.search(call.name) and not _carries(call)
+
+
+def _leaving(taints: frozenset[Taint]) -> frozenset[Taint]:
+    """What still matters when rows leave the file; a few rows to look at are only that."""
+    return frozenset(
+        taint
+        for taint in taints
+        if taint.kind != "bound"
+        and not (taint.kind == "pick" and taint.label.startswith(("limit", "sample", "LIMIT")))
+    )
 
 
 def _decisive(taints: frozenset[Taint]) -> frozenset[Taint]:

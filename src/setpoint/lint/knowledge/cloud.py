@@ -198,7 +198,7 @@ def _glue(machine: Machine, call: Call) -> Value | None:
             fields.get("path") or fields.get("dbtable") or call.kwargs.get("table_name") or Value()
         )
         kind = (call.kwargs.get("connection_type") or Value()).text
-        if "preactions" in fields or kind == "dynamodb":
+        if {"preactions", "postactions"} & set(fields) or kind == "dynamodb":
             return Value(const=None)  # deletes first, or replaces by key
         target = path_target(name) if "path" in fields else table_target(name)
         machine.wrote(

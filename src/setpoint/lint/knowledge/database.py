@@ -143,8 +143,11 @@ def _told_to_append(machine: Machine, call: Call, place: Place) -> Value:
     names = [
         value
         for value in (*call.args, *call.kwargs.values())
-        if value.parts is not None and (value.text or "").lower() not in ("append", "write_append")
+        if value.frame is None
+        and (value.parts is not None or value.ref)
+        and (value.text or "").lower() not in ("append", "write_append")
     ]
+    names.sort(key=lambda value: value.parts is None)
     frame = frames[0].frame if frames else None
     machine.wrote(
         place,

@@ -58,6 +58,8 @@ def model(machine: Machine, call: Call) -> Value | None:
     receiver = call.receiver
     if receiver is None:
         return _bare(machine, call)
+    if receiver.frame is not None and receiver.frame.empty:
+        return Value(const=None)  # only the table is made
     if name == "to_sql":
         _to_sql(machine, call, as_frame(receiver))
         return Value(const=None)
@@ -66,6 +68,8 @@ def model(machine: Machine, call: Call) -> Value | None:
         return Value(const=None)
     if name in _FILES and (call.args or call.kwargs):
         return _to_file(machine, call, as_frame(receiver))
+    if name == "head" and call.args and call.args[0].const == 0:
+        return Value(thing=Frame(empty=True, engine="pandas"), ref="pandas()")
     if name == "assign" and receiver.frame is not None:
         frame = receiver.frame
         for column, value in call.kwargs.items():

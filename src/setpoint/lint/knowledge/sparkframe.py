@@ -29,6 +29,11 @@ def frame_step(machine: Machine, call: Call, receiver: Value) -> Value | None:
     if receiver.frame is None and method not in _STARTS:
         return None
     frame = as_frame(receiver)
+    if method == "count" and frame.grouped is None and not call.args:
+        # How many rows are taken does not depend on which.
+        return Value(taints=frozenset(o for o in frame.rows if o.kind != "pick"))
+    if method == "head" and call.args and call.args[0].const == 0:
+        return Value(thing=replace(frame, empty=True), ref="frame()", label=receiver.label)
     if method == "writeTo" and call.args:
         return write_to(frame, call.args[0])
     changed = _step(machine, call, method, frame)
@@ -138,7 +143,9 @@ def _filtered(machine: Machine, call: Call, frame: Frame) -> Frame:
             taints = taints | value.everything()
     windowed = frame.windowed or any(o.kind in ("outside", "logical", "clock") for o in taints)
     deciding = frozenset(
-        o for o in as_read(taints) if o.via == "read" or o.kind in ("outside", "logical", "pick")
+        o
+        for o in as_read(taints)
+        if o.via == "read" or o.kind in ("outside", "logical", "pick", "new")
     )
     # Rows that are kept by a number nobody ordered are some rows.
     numbered = frozenset(

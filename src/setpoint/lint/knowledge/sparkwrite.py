@@ -121,7 +121,7 @@ def _save(machine: Machine, call: Call, writer: Writer) -> None:
     if call.method == "insertInto":
         if overwrite is not None and overwrite.const is True:
             mode = "overwrite"
-        elif not mode:
+        elif not mode and not writer.conditional:
             mode = "append"
     tabled = call.method in _TABLES or call.method == "jdbc" or "dbtable" in writer.options
     target = (

@@ -78,6 +78,8 @@ class Running:
             self.rendered.text, dialect, deep=machine.program.model
         )
         self._params = _bound(machine, self.masked, params)
+        given = params.everything() if params is not None else NO_TAINTS
+        self.new = frozenset(taint for taint in given if taint.kind == "new")
 
     def place(self, offset: int) -> Place:
         return self.rendered.place(offset)
@@ -192,8 +194,9 @@ def _bound(machine: Machine, masked: Masked, params: Value | None) -> dict[str, 
         exact = re.sub(r"^%\(|\)s$|^[:@]", "", masked.marks[word].text)
         if row.fields is not None and (exact in row.fields or name in row.fields):
             found[word] = row.fields.get(exact, row.fields.get(name, Value())).everything()
-        elif row.items is not None and len(row.items) == len(words):
-            found[word] = row.items[index].everything()
+        elif row.items is not None and len(row.items) >= len(words) > 0:
+            # Where a part of the text is filled in, its values come first.
+            found[word] = row.items[index - len(words)].everything()
         else:
             found[word] = row.everything()
     return found
@@ -263,6 +266,7 @@ def _select(machine: Machine, running: Running, statement: Statement) -> Frame:
         columns=columns,
         ordered=bool(re.search(r"order\s+by", statement.text, re.IGNORECASE)),
         windowed=any(o.kind in ("outside", "logical", "clock") for o in rows),
+        literal=not statement.sources,
     )
     if statement.verb == "view" and statement.target:
         machine.views[running.key(statement.target)] = frame
@@ -323,7 +327,7 @@ def _write(
         api,
         transaction=transaction,
         columns=columns,
-        rows=rows if statement.verb not in ("delete", "truncate") else NO_TAINTS,
+        rows=rows | running.new if statement.verb not in ("delete", "truncate") else NO_TAINTS,
         where=rows if statement.verb in ("delete", "update") else NO_TAINTS,
         location=frozenset(o for o in location if o.kind in ("clock", "random")),
         names=statement.columns,

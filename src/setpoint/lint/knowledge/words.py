@@ -15,7 +15,7 @@ from setpoint.lint.vocabulary import vocabulary
 _SPLIT = re.compile(r"[^0-9A-Za-z]+|(?<=[a-z0-9])(?=[A-Z])")
 
 _LOG = vocabulary(
-    "log logs logging audit audits auditing journal",
+    "log logs logging audit audits auditing journal lineage",
 )
 _RUN = vocabulary(
     "etl elt load loads loading job jobs run runs pipeline pipelines process processing",
@@ -74,7 +74,7 @@ _AUDIT_VERBS = vocabulary(
 _ACTIONS = vocabulary(
     "execution executed run evaluation evaluated collection scan scanned detection detected check",
     "checked scoring scored inference publication publish capture captured deleted changed upload",
-    "job task batch transaction_load processing_end processing_start",
+    "job task batch validation validated export bronze silver gold raw layer stage staging",
 )
 _MOMENTS = vocabulary("timestamp ts time datetime dttm at utc tms")
 _AUDIT = re.compile(

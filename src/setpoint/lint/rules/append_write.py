@@ -23,5 +23,5 @@ def check(program: Program) -> Iterator[Finding]:
             write.place,
             f"{write.api} adds rows to {named(write.target)}, and a repetition adds them again.",
             REPAIR,
-            "info" if quarantined(write) or write.failing else "error",
+            "info" if quarantined(write) or write.failing or program.seeds else "error",
         )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
 from setpoint.lint.judgement import lasting
-from setpoint.lint.knowledge.words import is_audit_column, tokens
 from setpoint.lint.model import Program
 from setpoint.lint.rules.telling import column, finding, named
-from setpoint.lint.vocabulary import vocabulary
 
 KIND = "env-drift"
 REPAIR = "Make it a parameter of the run, so that a repetition gets the same value."
-_WHERE = vocabulary(
-    "env environment host hostname region node user username server stage",
+_NUMBER = re.compile(
+    r"factor|rate|threshold|price|amount|percent|weight|score|limit|days|date|version|currency",
+    re.IGNORECASE,
 )
 
 
@@ -26,7 +26,7 @@ def check(program: Program) -> Iterator[Finding]:
             for name, taints in write.columns.items():
                 for taint in taints:
                     if taint.kind == "env" and name:
-                        quiet = is_audit_column(name) or bool(tokens(name) & _WHERE)
+                        quiet = not _NUMBER.search(name)
                         yield finding(
                             KIND,
                             taint.place,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
 from setpoint.lint.judgement import lasting, quarantined
-from setpoint.lint.model import Program
+from setpoint.lint.model import Program, Write
 from setpoint.lint.rules.telling import column, finding, named
 from setpoint.lint.values import Taint
 
@@ -40,7 +40,7 @@ def check(program: Program) -> Iterator[Finding]:
                         f"{column(name)} of {named(write.target)} is {taint.label}, so a "
                         f"repetition gives the same row another value.",
                         REPAIR,
-                        "info" if program.generator else "error",
+                        "info" if program.generator or _plain(write) else "error",
                     )
     for name, taint in program.named:
         if taint.kind == "random":
@@ -50,6 +50,11 @@ def check(program: Program) -> Iterator[Finding]:
                 f"{name} identifies the run and is random, so each repetition is another run.",
                 "Derive the identifier from the pipeline's name and its window.",
             )
+
+
+def _plain(write: Write) -> bool:
+    """A file that is written as text: a report more often than a table."""
+    return write.mode == "put" and not write.api.startswith("to_")
 
 
 def _random(program: Program, taints: frozenset[Taint]) -> list[Taint]:

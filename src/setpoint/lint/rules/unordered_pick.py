@@ -9,8 +9,11 @@ from setpoint.lint.judgement import lasting
 from setpoint.lint.knowledge.words import tokens
 from setpoint.lint.model import Program
 from setpoint.lint.rules.telling import finding, named
+from setpoint.lint.vocabulary import vocabulary
 
 KIND = "unordered-pick"
+# Targets that call themselves a look at some rows.
+_LOOKS = vocabulary("sample samples preview example test benchmark")
 REPAIR = "Order by columns that are unique together before taking a row, or aggregate."
 
 
@@ -19,7 +22,14 @@ def check(program: Program) -> Iterator[Finding]:
         for write in lasting(trace):
             if write.mode in ("delete", "truncate", "drop"):
                 continue
-            if tokens(write.target.key) & {"sample", "samples", "preview", "example", "test"}:
+            if tokens(write.target.key) & {
+                "sample",
+                "samples",
+                "preview",
+                "example",
+                "test",
+                "benchmark",
+            }:
                 continue
             taints = write.rows.union(*write.columns.values()) if write.columns else write.rows
             for taint in taints:

@@ -52,8 +52,8 @@ def check(program: Program) -> Iterator[Finding]:
     for trace in program.traces:
         for write in lasting(trace):
             if write.mode in _WRITING:
-                yield from _location(write, generator=program.generator)
-                yield from _columns(write, generator=program.generator)
+                yield from _location(write, generator=program.generator or program.seeds)
+                yield from _columns(write, generator=program.generator or program.seeds)
         for effect in trace.effects:
             for taint in _clock(effect.content):
                 yield finding(

@@ -125,6 +125,8 @@ def _target(
     if name in ("function", "values", "select", "set"):
         return Statement("other", offset, text=text)
     rest = text[match.end("name") :]
+    if verb == "copy" and re.match(r"\s*(?:\([^()]*\)\s*)?to\b", rest, re.IGNORECASE):
+        return Statement("other", offset, text=text)  # an export
     head = text[: match.start("name")].lower()
     if verb == "insert" and _CONFLICT.search(rest):
         verb = "ignore" if _NOTHING.search(rest) else "upsert"

@@ -339,6 +339,30 @@ CLEAN = {
         with open("run.log", "a") as f:
             f.write("done")
         """,
+    "rows that the target does not have": """
+        cur.execute("SELECT id FROM orders")
+        known = {row[0] for row in cur.fetchall()}
+        new = [row for row in rows if row[0] not in known]
+        cur.executemany("INSERT INTO orders (id) VALUES (%s)", new)
+        """,
+    "rows that the target does not have, in pandas": """
+        import pandas as pd
+        known = pd.read_sql("SELECT id FROM orders", engine)
+        df = df[~df["id"].isin(known["id"])]
+        df.to_sql("orders", engine, if_exists="append")
+        """,
+    "only the table is made": """
+        import pandas as pd
+        df = pd.read_csv("x.csv")
+        df.head(0).to_sql("orders", engine, if_exists="append")
+        """,
+    "an export": """
+        db.sql("COPY orders TO 'orders.parquet'")
+        """,
+    "a mode that the caller chooses, by position": """
+        def save(df, table, mode):
+            df.write.mode(mode).insertInto(table)
+        """,
     "a swapped table": """
         cur.execute("INSERT INTO orders_new SELECT * FROM s")
         cur.execute("ALTER TABLE orders_new RENAME TO orders")

@@ -186,6 +186,11 @@ CLEAN = {
         if spark.table("raw").limit(1).count() == 0:
             raise ValueError("empty")
         """,
+    "how many are left": """
+        df = spark.table("raw")
+        doubles = df.count() - df.dropDuplicates(["id"]).count()
+        spark.createDataFrame([{"n": doubles}]).write.mode("overwrite").saveAsTable("dq")
+        """,
     "an empty frame of the same schema": """
         df = spark.table("raw").limit(0)
         df.write.mode("overwrite").saveAsTable("t")
