@@ -27,7 +27,7 @@ _DBT = re.compile(
 _MACRO = re.compile(r"\{%-?\s*(?:macro|materialization|test)\b")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\((.*?)\)\s*-?\}\}", re.DOTALL)
 # What a file calls itself: a maker of test data, a first filling of an empty database.
-_MAKERS = vocabulary("dummy generator fake mock synthetic simulator faker")
+_MAKERS = vocabulary("dummy generator generation fake mock synthetic simulator faker")
 _SEEDS = vocabulary("init seed seeds setup bootstrap fixtures sample")
 _CELL = "__setpoint_sql_cell__"
 

@@ -106,7 +106,7 @@ def _fresh(program: Program, create: Write) -> bool:
 
 def quarantined(write: Write) -> bool:
     """Are the rows put aside? The target says so, or the function that writes them."""
-    last = write.path[-1].function if write.path else ""
+    last = f"{write.path[-1].function if write.path else ''} {write.api}"
     return is_quarantine(write.target.key) or bool(
-        tokens(last) & {"quarantine", "reject", "rejects"}
+        tokens(last) & {"quarantine", "reject", "rejects", "rejected"}
     )

@@ -94,7 +94,10 @@ class Expressions:
                 parts.append(Piece(item.value, source, start))
                 start += len(item.value)
             elif isinstance(item, ast.FormattedValue):
-                parts.append(Hole(self.value(item.value), label_of(item.value)))
+                value = self.value(item.value)
+                # A variable is known by what it was first called, here as elsewhere.
+                named = value.label if isinstance(item.value, ast.Name) else ""
+                parts.append(Hole(value, named or label_of(item.value)))
         return text_value(parts)
 
     def _formattedvalue(self, node: ast.FormattedValue) -> Value:

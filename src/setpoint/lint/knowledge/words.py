@@ -68,7 +68,7 @@ _AUDIT_VERBS = vocabulary(
     "crawl crawled",
     "refresh refreshed written generated published recorded collected stored pulled saved uploaded",
     "archived migrated transformed computed calculated cdc retrieved received exported downloaded",
-    "landed touched appended added carga ingestao atualizacao criacao normalized",
+    "landed touched appended added carga ingestao atualizacao criacao normalized aud processamento",
 )
 # What the pipeline does beside loading: its moment is an audit value, its date may be data.
 _ACTIONS = vocabulary(

@@ -50,11 +50,11 @@ CHECKS: dict[str, Callable[[Program], Iterator[Finding]]] = {
 
 
 def check(program: Program) -> list[Finding]:
-    """All findings of a program, each place and kind once, the worst severity first."""
-    found: dict[tuple[str, int, int], Finding] = {}
+    """All findings of a program; a kind is told once per line, by its worst severity."""
+    found: dict[tuple[str, int], Finding] = {}
     for rule in CHECKS.values():
         for finding in rule(program):
-            key = (finding.kind, finding.place.line, finding.place.column)
+            key = (finding.kind, finding.place.line)
             known = found.get(key)
             if known is None or (known.severity == "info" and finding.severity == "error"):
                 found[key] = finding
@@ -63,5 +63,5 @@ def check(program: Program) -> list[Finding]:
 
 def _once(findings: list[Finding]) -> list[Finding]:
     """A clock value is told once, also when it decides what is read and what is written."""
-    stored = {f.place for f in findings if f.kind == "wall-clock" and f.severity == "error"}
-    return [f for f in findings if f.kind != "relative-now-read" or f.place not in stored]
+    stored = {f.line for f in findings if f.kind == "wall-clock" and f.severity == "error"}
+    return [f for f in findings if f.kind != "relative-now-read" or f.line not in stored]

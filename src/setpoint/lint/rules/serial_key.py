@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
-from setpoint.lint.judgement import CLEARING, lasting
+from setpoint.lint.judgement import CLEARING, lasting, logging
 from setpoint.lint.model import Program, Target
 from setpoint.lint.rules.telling import column, finding, named
 
@@ -17,7 +17,7 @@ def check(program: Program) -> Iterator[Finding]:
     for place, key in program.readbacks:
         target = Target(key)
         if any(
-            write.mode == "append" and write.target.same(target)
+            write.mode == "append" and write.target.same(target) and not logging(write)
             for trace in program.traces
             for write in trace.writes
         ):
