@@ -8,6 +8,14 @@ from dataclasses import dataclass
 from setpoint.lint.findings import Place
 from setpoint.lint.values import NO_TAINTS, Taint, Value
 
+_SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Div: "/",
+    ast.Mod: "%",
+    ast.Mult: "*",
+}
+
 
 @dataclass(frozen=True)
 class Call:
@@ -87,7 +95,9 @@ def label_of(node: ast.expr) -> str:
         case ast.Subscript():
             return f"{label_of(node.value)}[{label_of(node.slice)}]"[:80]
         case ast.BinOp():
-            return f"{label_of(node.left)} and {label_of(node.right)}"[:80]
+            return f"{label_of(node.left)} {_SIGNS.get(type(node.op), '?')} {label_of(node.right)}"[
+                :80
+            ]
         case ast.Tuple() | ast.List():
             return ", ".join(label_of(item) for item in node.elts[:3])
     return "..."

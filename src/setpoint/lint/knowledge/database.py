@@ -25,7 +25,7 @@ _EXECUTE = vocabulary(
 )
 _BATCH = frozenset(["execute_values", "execute_batch"])
 _WRAPPERS = vocabulary(
-    "text SQL sql Composed dedent cleandoc Literal Identifier",
+    "text SQL sql Composed dedent cleandoc Literal Identifier str",
 )
 _RENDERS = re.compile(r"^(?:render|fill|format_sql|template)", re.IGNORECASE)
 _RUNS = re.compile(r"sql|query|execute|exec_|run_|submit|statement")

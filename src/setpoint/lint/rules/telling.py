@@ -20,7 +20,8 @@ def finding(
 
 def named(target: Target) -> str:
     """A target in a message."""
-    return target.key if target.key else "its target"
+    single = target.key.startswith("{") and target.key.endswith("}") and target.key.count("{") == 1
+    return (target.key.strip("{}") if single else target.key) or "its target"
 
 
 def column(name: str) -> str:
