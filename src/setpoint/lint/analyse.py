@@ -6,6 +6,7 @@ import ast
 import re
 from bisect import bisect_right
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from setpoint.lint import rules
 from setpoint.lint.document import Document, SqlCell, read_document
@@ -28,15 +29,16 @@ _MACRO = re.compile(r"\{%-?\s*(?:macro|materialization|test)\b")
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\((.*?)\)\s*-?\}\}", re.DOTALL)
 # What a file calls itself: a maker of test data, a first filling of an empty database.
 _MAKERS = vocabulary("dummy generator generation fake mock synthetic simulator faker")
-_SEEDS = vocabulary("init seed seeds setup bootstrap fixtures sample")
+_SEEDS = vocabulary("init seed seeds setup bootstrap fixtures sample migrate migration")
+# Folders through which an application reaches its database: a request asked for what they insert.
+_ACCESS = vocabulary("db dao crud repository repositories models api views routes webserver web")
 _CELL = "__setpoint_sql_cell__"
 
 
 def analyse(path: str, content: bytes) -> list[Finding]:
     """The findings of one file, in the order of its lines."""
     document = read_document(path, content)
-    words = tokens(path)
-    program = Program(seeds=bool(words & _SEEDS) and document.language == "sql")
+    program = _called(document)
     lost: tuple[int, ...] = ()
     if document.unreadable:
         return [_unreadable(path, 1, document.unreadable)]
@@ -46,7 +48,7 @@ def analyse(path: str, content: bytes) -> list[Finding]:
         tree, lost = parse(document.python)
         machine = _Notebook(program, document)
         machine.module(tree)
-        program.generator = program.generator or bool(words & _MAKERS)
+        program.generator = program.generator or bool(tokens(path) & _MAKERS)
     found = [_placed(document, finding) for finding in rules.check(program)]
     found = [
         replace(finding, path=path, text=_line(document, finding.place.line)) for finding in found
@@ -60,6 +62,15 @@ def analyse(path: str, content: bytes) -> list[Finding]:
             )
         )
     return sorted(set(found), key=Finding.order)
+
+
+def _called(document: Document) -> Program:
+    """An empty program that knows what its file and its folder say about it."""
+    path = PurePosixPath(document.path)
+    return Program(
+        seeds=document.language == "sql" and bool(tokens(path.stem) & _SEEDS),
+        access=document.language == "python" and not _ACCESS.isdisjoint(path.parts[:-1]),
+    )
 
 
 def _unreadable(path: str, line: int, why: str) -> Finding:

@@ -1,6 +1,7 @@
 """Findings of files that have not changed, kept in one file.
 
-The key is the content of the file, its suffix, and the version of everything that judges it.
+The key is the content of the file, its path (which tells a notebook from a script, and a seed
+from a job), and the version of everything that judges it.
 Settings and suppressions are applied afterwards: changing them needs no second look.
 """
 
@@ -12,7 +13,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from setpoint import __version__
@@ -37,8 +38,7 @@ class Cache:
                     self._entries = body["entries"]
 
     def key(self, path: str, content: bytes) -> str:
-        suffix = PurePath(path).suffix.lower()
-        return hashlib.sha256(suffix.encode() + b"\x00" + content).hexdigest()
+        return hashlib.sha256(path.encode(errors="replace") + b"\x00" + content).hexdigest()
 
     def get(self, key: str, path: str) -> list[Finding] | None:
         entry = self._entries.get(key)

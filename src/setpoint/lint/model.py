@@ -137,6 +137,7 @@ class Program:
     seeded: bool = False
     generator: bool = False
     seeds: bool = False
+    access: bool = False
     schedule: str = ""
     schedule_place: Place | None = None
     retries: Place | None = None

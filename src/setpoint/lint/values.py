@@ -44,6 +44,8 @@ class Taint:
     holder: str = ""
 
 
+# The label of a number that follows an id: it has no ties, but a new row moves those behind it.
+BY_ID = "row_number() by an id"
 NO_TAINTS: frozenset[Taint] = frozenset()
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN"})()
 

@@ -205,6 +205,13 @@ def test_the_first_filling_of_a_database_is_only_told() -> None:
     assert {f.severity for f in analyse("jobs/load.sql", text)} == {"error"}
 
 
+def test_what_an_application_inserts_a_request_asked_for() -> None:
+    """One row at a time, from a folder of database access, is only told."""
+    text = b"def create(conn, user):\n    conn.execute('INSERT INTO users (id) VALUES (%s)', (user,))\n"
+    assert {f.severity for f in analyse("app/db/users.py", text)} == {"info"}
+    assert {f.severity for f in analyse("jobs/users.py", text)} == {"error"}
+
+
 def test_makers_of_test_data_mean_to() -> None:
     """Random values of a generator are only told."""
     text = b"import uuid\ndf['id'] = uuid.uuid4()\ndf.to_parquet('x.parquet')\n"

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.interpret.call import Call
+from setpoint.lint.knowledge.words import is_key
 from setpoint.lint.sql.mask import Masked
 from setpoint.lint.texts import Rendered
 from setpoint.lint.values import (
+    BY_ID,
     NO_TAINTS,
     Frame,
     Ranking,
@@ -93,6 +95,8 @@ def ranked(call: Call, ranking: Ranking) -> Value:
     if spec.taints:
         kind = "mono"
     why = "row_number()" if spec.ordered else "row_number() without an order"
+    if spec.ordered and any(map(is_key, spec.columns)):
+        why = BY_ID
     return Value(taints=frozenset({Taint(kind, ranking.place, why)}), label="row_number()")
 
 

@@ -15,7 +15,7 @@ from setpoint.lint.sql.mask import WORD, Mark, Masked
 from setpoint.lint.sql.parse import read_sql
 from setpoint.lint.sql.statement import Statement
 from setpoint.lint.texts import Rendered, shown
-from setpoint.lint.values import NO_TAINTS, Connection, Frame, Taint, TaintKind, Value
+from setpoint.lint.values import BY_ID, NO_TAINTS, Connection, Frame, Taint, TaintKind, Value
 
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
@@ -138,10 +138,9 @@ class Running:
             found[name] = found.get(name, NO_TAINTS) | {
                 Taint("mono", self._at(word), "row_number() without an order")
             }
-        for name, word in statement.ranks:
-            found[name] = found.get(name, NO_TAINTS) | {
-                Taint("rank", self._at(word), "row_number()")
-            }
+        for name, word, by_id in statement.ranks:
+            label = BY_ID if by_id else "row_number()"
+            found[name] = found.get(name, NO_TAINTS) | {Taint("rank", self._at(word), label)}
         return found
 
     def _at(self, word: str) -> Place:

@@ -30,6 +30,7 @@ def check(program: Program) -> Iterator[Finding]:
                     REPAIR,
                     "info" if quarantined(write) or program.generator else "error",
                 )
+            asked = program.access and write.literal and not program.orchestrated
             for name, taints in write.columns.items():
                 for taint in _random(program, taints):
                     if write.mode == "put" and not name:
@@ -40,7 +41,7 @@ def check(program: Program) -> Iterator[Finding]:
                         f"{column(name)} of {named(write.target)} is {taint.label}, so a "
                         f"repetition gives the same row another value.",
                         REPAIR,
-                        "info" if program.generator or _plain(write) else "error",
+                        "info" if program.generator or _plain(write) or asked else "error",
                     )
     for name, taint in program.named:
         if taint.kind == "random":

@@ -9,6 +9,7 @@ from setpoint.lint.judgement import lasting
 from setpoint.lint.knowledge.words import is_key
 from setpoint.lint.model import Program
 from setpoint.lint.rules.telling import column, finding, named
+from setpoint.lint.values import BY_ID
 
 KIND = "unstable-order-key"
 REPAIR = (
@@ -47,5 +48,5 @@ def check(program: Program) -> Iterator[Finding]:
                             f"{column(name)} of {named(write.target)} numbers the rows of "
                             f"the whole table: one new row changes the keys of others.",
                             REPAIR,
-                            "info" if program.generator else "error",
+                            "info" if program.generator or taint.label == BY_ID else "error",
                         )

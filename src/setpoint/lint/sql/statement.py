@@ -68,7 +68,8 @@ class Statement:
     sources: frozenset[str] = frozenset()
     where: bool = False
     against_target: bool = False
-    ranks: tuple[tuple[str, str], ...] = ()
+    # Name, mark, and whether the order follows an id.
+    ranks: tuple[tuple[str, str, bool], ...] = ()
     unordered_ranks: tuple[tuple[str, str], ...] = ()
     lower: tuple[Lower, ...] = ()
     star: bool = False

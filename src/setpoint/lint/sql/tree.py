@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import expressions as exp
 
+from setpoint.lint.knowledge.words import is_key
 from setpoint.lint.sql.mask import WORD, Mark
 from setpoint.lint.sql.shallow import bare
 from setpoint.lint.sql.statement import Lower, Pick, Statement, Stored, Verb
@@ -28,11 +29,11 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
     target = _target(tree) or plain.target
     stored, filters = _by_clause(tree, nodes, query, names)
     lowest, ranks, unordered = _comparisons(nodes), [], []
-    for name, word, ordered, partitioned in _row_numbers(nodes):
-        if not ordered:
+    for name, word, order, partitioned in _row_numbers(nodes):
+        if not order:
             unordered.append((name, word))
         elif not partitioned:
-            ranks.append((name, word))
+            ranks.append((name, word, any(map(is_key, order))))
     reads_target = bool(target) and target in {
         _table(table) for table in tables if table is not _target_node(tree)
     }
@@ -253,17 +254,20 @@ def _aggregates_only(query: Any) -> bool:
     return all(isinstance(item.unalias(), exp.AggFunc) for item in items)
 
 
-def _row_numbers(nodes: _Nodes) -> Iterator[tuple[str, str, bool, bool]]:
+def _row_numbers(nodes: _Nodes) -> Iterator[tuple[str, str, tuple[str, ...], bool]]:
+    """Row numbers: name, mark, the columns of the order, and whether they start anew."""
     for window in nodes.of(exp.Window):
         words = [word for word in _words(window.this) if word.startswith("sp_rownum")]
         if not words:
             continue
         order = window.args.get("order")
         real = [item for item in (order.expressions if order else []) if _orders(item)]
+        columns = [column.name for item in real for column in item.find_all(exp.Column)]
         named = window.args.get("alias") is not None and order is None
+        order_names = tuple(columns or ["?"] if real or named else [])
         parent = window.parent
         name = parent.alias if isinstance(parent, exp.Alias) else ""
-        yield bare(name), words[0], bool(real) or named, bool(window.args.get("partition_by"))
+        yield bare(name), words[0], order_names, bool(window.args.get("partition_by"))
 
 
 def _orders(item: Any) -> bool:

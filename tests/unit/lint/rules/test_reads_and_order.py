@@ -35,6 +35,15 @@ FOUND = {
         )
         df.write.mode("overwrite").saveAsTable("dim_customer")
         """,
+    "a number that follows an id is only told": """
+        from pyspark.sql.functions import row_number
+        from pyspark.sql.window import Window
+        df = spark.table("raw").withColumn(
+            "customer_key",
+            row_number().over(Window.orderBy("customer_id")),  # info: unstable-order-key
+        )
+        df.write.mode("overwrite").saveAsTable("dim_customer")
+        """,
     "a number that joins two frames": """
         from pyspark.sql import functions as F
         a = spark.table("a").withColumn("n", F.monotonically_increasing_id())  # error: unstable-order-key
