@@ -26,6 +26,7 @@ TaintKind = Literal[
     "logical",  # the logical date of the run
     "bound",  # a read from a mark on, without an upper bound
     "order",  # the order of a window by a column; the label names it
+    "column",  # another column of the same frame; the label names it
     "new",  # rows that a table did not have; the label names it
 ]
 

@@ -12,6 +12,7 @@ from setpoint.lint.flows import as_default, as_new, as_read, from_outside, held,
 from setpoint.lint.interpret.call import Call, call_place, label_of, place_of
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
+from setpoint.lint.knowledge.sparknames import FUNCTIONS
 from setpoint.lint.texts import Hole, Part, Piece, StringSource, percent
 from setpoint.lint.values import (
     NO_TAINTS,
@@ -108,7 +109,8 @@ class Expressions:
         if found is not None:
             return found if found.label else replace(found, label=node.id)
         for module in self.stars:
-            if module.endswith(("sql.functions", "datetime", "uuid")):
+            known = node.id in FUNCTIONS if module.endswith("sql.functions") else True
+            if known and module.endswith(("sql.functions", "datetime", "uuid")):
                 return Value(ref=f"{module}.{node.id}", label=node.id)
         return Value(ref=node.id, label=node.id)
 
@@ -137,6 +139,8 @@ class Expressions:
         if isinstance(base.thing, Connection) and name in ("connection", "conn", "cursor"):
             return base
         frame_of = base.frame
+        if frame_of is not None and name in ("na", "stat"):
+            return base
         if frame_of is not None:
             known = frame_of.columns.get(name, NO_TAINTS)
             return Value(taints=known | frame_of.rows, label=label, alias=name, ref=f".{name}")

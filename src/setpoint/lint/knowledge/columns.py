@@ -76,6 +76,4 @@ def _selected(frame: Frame, result: Frame, item: Value) -> Frame:
         return replace(result, columns={**frame.columns, **result.columns}, chosen=None)
     if item.parts is not None:
         return result.with_column(name, frame.columns.get(name, NO_TAINTS))
-    taints = item.everything()
-    own = frame.columns.get(name, NO_TAINTS) if not taints else taints - frame.rows
-    return result.with_column(name, own)
+    return result.with_column(name, item.everything() - frame.rows)

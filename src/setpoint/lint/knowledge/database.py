@@ -34,6 +34,7 @@ _MARKS = re.compile(
     r"|water_?mark|checkpoint|bookmark|last_(?:run|processed|loaded|sync\w*|id|timestamp|offset|date))"
 )
 _WRITES = re.compile(r"write|save|load|upload|insert|store|export|persist|sink|to_|salvar|guardar")
+_FIRST = re.compile(r"^\s*(?:truncate|delete\s+from)\b", re.IGNORECASE)
 _PLACES = re.compile(
     r"path|key|file|prefix|partition|dest|target|location|uri|folder|particao", re.IGNORECASE
 )
@@ -116,7 +117,9 @@ def _helper(machine: Machine, call: Call) -> Value | None:
 
 
 def _told(machine: Machine, call: Call) -> Value | None:
-    """Is a writing function told to append?"""
+    """Is a writing function told to append, and not to remove the old rows first?"""
+    if any(_FIRST.search(value.text or "") for value in call.kwargs.values()):
+        return None
     for index, value in enumerate(call.args):
         if (value.text or "").lower() == "append" and len(call.args) > 1:
             return _told_to_append(machine, call, place_of(call.node.args[index]))

@@ -10,7 +10,7 @@ from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.files import path_target
-from setpoint.lint.knowledge.sparkcolumns import expression, literal, over, ranked, window
+from setpoint.lint.knowledge.sparkcolumns import expression, function, literal, over, ranked, window
 from setpoint.lint.knowledge.sparkframe import frame_step
 from setpoint.lint.knowledge.sparkwrite import sink
 from setpoint.lint.knowledge.statements import run_sql, table_target
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
 _FEW = 2
+_FUNCTION = re.compile(
+    r"(?:pyspark\.sql\.functions|[Ff]|fn|sf|psf|snowflake\.snowpark\.functions)\.\w+$"
+)
+# Functions of columns that other models speak for, or that are no functions of columns.
+_SPECIAL = vocabulary("udf pandas_udf broadcast expr")
 _READERS = vocabulary(
     "csv parquet json orc text load table jdbc delta avro",
 )
@@ -65,7 +70,8 @@ def model(machine: Machine, call: Call) -> Value | None:
         return Value(thing=Ranking(call.place), label="row_number()")
     if call.name in _FIRSTS and call.ref.startswith(_MODULES) and call.args:
         found = Taint("pick", call.place, f"{call.name}() of a group")
-        return Value(taints=call.taints() | {found}, alias=call.args[0].alias, ref="first()")
+        taken = function(call)
+        return replace(taken, taints=taken.taints | {found}, ref="first()")
     if (
         call.name in ("udf", "pandas_udf")
         and call.args
@@ -90,6 +96,8 @@ def model(machine: Machine, call: Call) -> Value | None:
         return replace(receiver, alias=call.args[0].text or "")
     if call.method == "over" and receiver is not None:
         return over(call, receiver)
+    if _FUNCTION.match(call.ref) and call.name not in _SPECIAL and (call.args or call.kwargs):
+        return function(call)
     if receiver is None:
         return None
     return _session(machine, call, receiver) or frame_step(machine, call, receiver)

@@ -29,7 +29,22 @@ def literal(call: Call) -> Value:
     value = call.args[0]
     if call.name == "lit":
         return Value(taints=value.everything(), const=0, label="lit")
-    return Value(taints=value.taints, alias=value.text or "", label=value.text or "")
+    name = value.text or ""
+    return Value(taints=value.taints | _reference(call, name), alias=name, label=name)
+
+
+def _reference(call: Call, name: str) -> frozenset[Taint]:
+    return frozenset({Taint("column", call.place, name)}) if name else NO_TAINTS
+
+
+def function(call: Call) -> Value:
+    """A function of columns: it depends on all that it is given, by value or by name."""
+    taints = call.taints()
+    for value in (*call.args, *call.kwargs.values()):
+        for item in value.items if value.items is not None else [value]:
+            if item.text:
+                taints = taints | _reference(call, item.text)
+    return Value(taints=taints, ref="column()")
 
 
 def window(call: Call) -> Value | None:
@@ -77,13 +92,14 @@ def over(call: Call, receiver: Value) -> Value:
 
 
 def resolved(frame: Frame, taints: frozenset[Taint]) -> frozenset[Taint]:
-    """Taints of a new column: an order by a column stands for what that column comes from."""
-    found = {taint for taint in taints if taint.kind != "order"}
+    """Taints of a new column: another column stands for what that one depends on."""
+    found = {taint for taint in taints if taint.kind not in ("order", "column")}
     for taint in taints:
+        known = frame.columns.get(taint.label, NO_TAINTS)
         if taint.kind == "order":
-            found |= {
-                o for o in frame.columns.get(taint.label, NO_TAINTS) if o.kind in ("mono", "random")
-            }
+            found |= {inner for inner in known if inner.kind in ("mono", "random")}
+        elif taint.kind == "column":
+            found |= known
     return frozenset(found) - frame.rows
 
 

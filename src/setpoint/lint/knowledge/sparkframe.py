@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SAME = vocabulary(
     "cache persist repartition coalesce checkpoint localCheckpoint hint unpersist na fillna",
-    "dropna replace withWatermark to toDF repartitionByRange withMetadata",
+    "dropna fill replace withWatermark to toDF repartitionByRange withMetadata",
 )
 
 
@@ -60,8 +60,7 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
                 frame = frame.with_column(name, resolved(frame, value.everything()))
             return frame
         case "select":
-            plain = [replace(v, taints=resolved(frame, v.taints)) if v.taints else v for v in args]
-            return of_columns(frame, plain, keep=False)
+            return of_columns(frame, [_known(frame, value) for value in args], keep=False)
         case "selectExpr":
             values = [
                 expression(machine, item, call) if item.parts is not None else item
@@ -134,6 +133,13 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
     return None
 
 
+def _known(frame: Frame, value: Value) -> Value:
+    """A column of a selection, with what the columns behind it depend on."""
+    if value.items is not None:
+        return replace(value, items=[_known(frame, item) for item in value.items])
+    return replace(value, taints=resolved(frame, value.taints)) if value.taints else value
+
+
 def _filtered(machine: Machine, call: Call, frame: Frame) -> Frame:
     taints: frozenset[Taint] = NO_TAINTS
     for value in call.args:
@@ -141,17 +147,19 @@ def _filtered(machine: Machine, call: Call, frame: Frame) -> Frame:
             taints = taints | expression(machine, value, call).taints | value.everything()
         else:
             taints = taints | value.everything()
+    taints = resolved(frame, taints)
     windowed = frame.windowed or any(o.kind in ("outside", "logical", "clock") for o in taints)
     deciding = frozenset(
         o
         for o in as_read(taints)
-        if o.via == "read" or o.kind in ("outside", "logical", "pick", "new")
+        if o.via == "read" or o.kind in ("outside", "logical", "pick", "new", "mono")
     )
     # Rows that are kept by a number nobody ordered are some rows.
     numbered = frozenset(
-        Taint("pick", o.place, "a row number without an order") for o in taints if o.kind == "mono"
+        o for o in deciding if o.kind == "mono" and o.label.startswith("row_number")
     )
-    return replace(frame, rows=frame.rows | deciding | numbered, windowed=windowed)
+    picked = frozenset(Taint("pick", o.place, "a row number without an order") for o in numbered)
+    return replace(frame, rows=frame.rows | (deciding - numbered) | picked, windowed=windowed)
 
 
 def _deduplicated(call: Call, frame: Frame) -> Frame:
@@ -205,7 +213,7 @@ def _aggregated(call: Call, frame: Frame) -> Frame:
     result = replace(frame, columns=columns, grouped=None, pivoted=False, chosen=None)
     for value in call.args:
         for item in value.items if value.items is not None else [value]:
-            taints = item.everything() - frame.rows
+            taints = resolved(frame, item.everything())
             if frame.pivoted:
                 taints = frozenset(o for o in taints if o.kind != "pick")
             result = result.with_column(item.alias, taints)

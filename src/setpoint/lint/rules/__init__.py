@@ -62,6 +62,7 @@ def check(program: Program) -> list[Finding]:
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """A clock value is told once, also when it decides what is read and what is written."""
-    stored = {f.line for f in findings if f.kind == "wall-clock" and f.severity == "error"}
-    return [f for f in findings if f.kind != "relative-now-read" or f.line not in stored]
+    """One cause is told once, also when it decides which rows there are and what they say."""
+    errors = {(f.kind, f.line) for f in findings if f.severity == "error"}
+    said = {"relative-now-read": "wall-clock", "unordered-pick": "unstable-order-key"}
+    return [f for f in findings if (said.get(f.kind), f.line) not in errors]

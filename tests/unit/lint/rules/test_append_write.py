@@ -132,6 +132,10 @@ FOUND = {
         from common import write_to_warehouse
         write_to_warehouse(df, "mart.orders", "append")  # error: append-write
         """,
+    "a helper beside all functions of Spark": """
+        from pyspark.sql.functions import *
+        write_to_warehouse(df, "mart.orders", "append")  # error: append-write
+        """,
     "sql through a helper of another module": """
         from common import run_sql
         run_sql("INSERT INTO mart.orders SELECT * FROM staging")  # error: append-write
@@ -362,6 +366,11 @@ CLEAN = {
     "a mode that the caller chooses, by position": """
         def save(df, table, mode):
             df.write.mode(mode).insertInto(table)
+        """,
+    "a helper that truncates first": """
+        from pyspark.sql.functions import *
+        from common import write_to_redshift
+        write_to_redshift(df, "mart.orders", mode="append", preactions="TRUNCATE mart.orders")
         """,
     "a swapped table": """
         cur.execute("INSERT INTO orders_new SELECT * FROM s")

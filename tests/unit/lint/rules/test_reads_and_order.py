@@ -58,6 +58,14 @@ FOUND = {
         df = df.withColumn("previous", F.lag("value", 1).over(w)).select("id", "previous")
         df.write.mode("overwrite").saveAsTable("t")
         """,
+    "a value that follows an unstable order through other columns": """
+        from pyspark.sql import functions as F
+        from pyspark.sql.window import Window
+        df = spark.table("raw").withColumn("n", F.monotonically_increasing_id())  # error: unstable-order-key
+        df = df.withColumn("filled", F.last("company", ignorenulls=True).over(Window.orderBy("n")))
+        df = df.withColumn("owner", F.coalesce(F.col("filled"), F.lit("-")))
+        df.select(F.col("owner").alias("company"), "amount").na.fill(0).write.mode("overwrite").saveAsTable("t")
+        """,
     "a row number in SQL": '''
         spark.sql("""
             CREATE OR REPLACE TABLE dim AS

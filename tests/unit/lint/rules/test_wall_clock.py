@@ -81,6 +81,12 @@ FOUND = {
     "an expression": """
         df.selectExpr("id", "current_date() AS day").write.mode("overwrite").saveAsTable("t")  # error: wall-clock
         """,
+    "a column of a column": """
+        from pyspark.sql.functions import *
+        df = spark.table("raw").withColumn("today", current_date())  # error: wall-clock
+        df = df.withColumn("age", datediff(col("today"), col("birth"))).select("id", "age")
+        df.write.mode("overwrite").saveAsTable("t")
+        """,
     "a temp view": '''
         spark.table("raw").createOrReplaceTempView("v")
         out = spark.sql("""
