@@ -69,6 +69,7 @@ def _called(document: Document) -> Program:
     path = PurePosixPath(document.path)
     return Program(
         seeds=document.language == "sql" and bool(tokens(path.stem) & _SEEDS),
+        script=document.language == "sql",
         access=document.language == "python" and not _ACCESS.isdisjoint(path.parts[:-1]),
     )
 

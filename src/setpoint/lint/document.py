@@ -155,10 +155,13 @@ def _notebook(path: str, text: str, source: list[str]) -> Document:
     placed = _placed(source)
     position = 0
     for body in contents:
-        content = []
-        for line in body.split("\n"):
-            position, number, column = _find(placed, position, line)
-            content.append((number, column, line))
+        lines = body.split("\n")
+        position = _start(placed, position, lines)
+        content = [
+            (*placed[min(position + index, len(placed) - 1)][:2], line)
+            for index, line in enumerate(lines)
+        ]
+        position += max(len(lines) - (lines[-1] == ""), 0)
         first = next((line.strip() for _, _, line in content if line.strip()), "")
         magic = re.match(r"%%(\w+)", first)
         if magic:
@@ -183,12 +186,18 @@ def _placed(source: list[str]) -> list[tuple[int, int, str]]:
                 found.append((number, len(line) - len(line.lstrip()) + 2, json.loads(stripped)))
             except ValueError:
                 continue
-    return [(number, column, str(text).rstrip("\n")) for number, column, text in found]
+    decoded = [(number, column, str(text).rstrip("\n")) for number, column, text in found]
+    return decoded or [(1, 1, "")]
 
 
-def _find(placed: list[tuple[int, int, str]], position: int, line: str) -> tuple[int, int, int]:
-    for index in range(position, min(position + 400, len(placed))):
-        if placed[index][2] == line:
-            return index + 1, placed[index][0], placed[index][1]
-    near = placed[min(position, len(placed)) - 1][0] if placed and position else 1
-    return position, near, 1
+def _start(placed: list[tuple[int, int, str]], position: int, lines: list[str]) -> int:
+    """Where the lines of a cell begin: they follow each other, one string a line."""
+    wanted = lines[:4]
+    for index in range(position, len(placed)):
+        if [text for _, _, text in placed[index : index + len(wanted)]] == wanted:
+            return index
+    wanted = lines[:1]
+    for index in range(position, len(placed)):
+        if placed[index][2] == wanted[0]:
+            return index
+    return position

@@ -138,6 +138,7 @@ class Program:
     generator: bool = False
     seeds: bool = False
     access: bool = False
+    script: bool = False
     schedule: str = ""
     schedule_place: Place | None = None
     retries: Place | None = None

@@ -100,6 +100,19 @@ SCRIPTS = {
         DELETE FROM mart.daily WHERE day = :day;
         INSERT INTO mart.daily SELECT * FROM raw.orders WHERE day = :day;
         """,
+    "rows of constants are only told": """
+        INSERT INTO stages (name) VALUES ('bronze');  -- info: append-write
+        """,
+    "a table of runs": """
+        INSERT INTO etl.runs (name, started, status) VALUES (@name, GETDATE(), 'STARTED');
+        UPDATE etl.runs SET ended = GETDATE() WHERE id = @id;
+        """,
+    "no semicolons": """
+        DECLARE @t TABLE (id int)
+        INSERT INTO @t SELECT id FROM raw.orders
+        DELETE FROM mart.daily WHERE day = @day
+        INSERT INTO mart.other SELECT * FROM @t  -- error: append-write
+        """,
     "a table is made": """
         DROP TABLE IF EXISTS mart.daily;
         CREATE TABLE mart.daily (id int);
@@ -200,7 +213,7 @@ def test_dbt_models(name: str, compare: Callable[..., None]) -> None:
 
 def test_the_first_filling_of_a_database_is_only_told() -> None:
     """A file that calls itself so is run once."""
-    text = b"INSERT INTO orders (id, order_date) VALUES (1, NOW());"
+    text = b"INSERT INTO orders (id, order_date) SELECT id, NOW() FROM staging;"
     assert {f.severity for f in analyse("docker/init.sql", text)} == {"info"}
     assert {f.severity for f in analyse("jobs/load.sql", text)} == {"error"}
 

@@ -359,8 +359,15 @@ class Expressions:
 
     def element(self, value: Value) -> Value:
         """What a loop over a value sees."""
+        if value.items:
+            widths = {len(item.items) if item.items is not None else -1 for item in value.items}
+            if len(widths) == 1 and widths != {-1} and len(value.items) > 1:
+                # Tuples of one length: what stands in one place stays apart from the others.
+                columns = zip(*(item.items or () for item in value.items), strict=True)
+                return Value(items=[joined(list(column)) for column in columns])
+            return joined(list(value.items))
         if value.items is not None:
-            return joined(list(value.items)) if value.items else Value(taints=value.taints)
+            return Value(taints=value.taints)
         frame = value.frame
         if frame is not None:
             return Value(taints=frame.everything())

@@ -27,6 +27,7 @@ from setpoint.lint.interpret.statements import Activation
 from setpoint.lint.knowledge import library
 from setpoint.lint.knowledge.words import is_dated
 from setpoint.lint.model import Program, Target, Trace
+from setpoint.lint.texts import Piece
 from setpoint.lint.values import (
     NO_TAINTS,
     Class,
@@ -46,6 +47,7 @@ _LOGICAL = vocabulary(
 # Modes that a helper has as its default: whoever calls it decides.
 _CALLERS_CHOICE = ("append", "overwrite", "replace", "write_truncate")
 _GENERATOR = 8
+_VIEWS = ("items", "keys", "values")
 _PASS = vocabulary(
     "append extend add insert update appendleft put fit train partial_fit setdefault push",
 )
@@ -186,6 +188,10 @@ class Machine(Recording):
 
     def call(self, call: Call) -> Value:
         thing = call.callee.thing
+        if call.receiver is not None and call.method in _VIEWS and not call.args:
+            viewed = _view(call.receiver, call.method)
+            if viewed is not None:
+                return viewed
         if isinstance(thing, Function):
             if is_task(thing.node):
                 return self.task(thing, call)
@@ -378,6 +384,17 @@ def _carries(call: Call) -> bool:
         or name.startswith(_CONVERTING)
         or any(word in name for word in _NAMING)
     )
+
+
+def _view(mapping: Value, method: str) -> Value | None:
+    """The entries of a dictionary that is known; a name does not depend on what it stands for."""
+    if not mapping.fields or "__class__" in mapping.fields:
+        return None
+    names = [Value(parts=(Piece(name, None),), label=name) for name in mapping.fields]
+    values = list(mapping.fields.values())
+    if method == "items":
+        return Value(items=[Value(items=[n, v]) for n, v in zip(names, values, strict=True)])
+    return Value(items=names if method == "keys" else values)
 
 
 def _asks(call: Call) -> bool:

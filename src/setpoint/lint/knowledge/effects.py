@@ -15,9 +15,7 @@ from setpoint.lint.vocabulary import vocabulary
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
-_HTTP = re.compile(
-    r"^(?:requests|httpx|aiohttp|urllib3)(?:\.|$)|(?:^|\.)(?:Session|Client|AsyncClient|ClientSession)\(\)"
-)
+_HTTP = re.compile(r"^(?:requests|httpx|aiohttp|urllib3)\b")
 _CHANGES = vocabulary(
     "post put patch delete",
 )

@@ -94,8 +94,10 @@ def over(call: Call, receiver: Value) -> Value:
 def resolved(frame: Frame, taints: frozenset[Taint]) -> frozenset[Taint]:
     """Taints of a new column: another column stands for what that one depends on."""
     found = {taint for taint in taints if taint.kind not in ("order", "column")}
+    # Spark does not tell upper from lower case in the names of columns.
+    columns = {name.lower(): known for name, known in frame.columns.items()}
     for taint in taints:
-        known = frame.columns.get(taint.label, NO_TAINTS)
+        known = columns.get(taint.label.lower(), NO_TAINTS)
         if taint.kind == "order":
             found |= {inner for inner in known if inner.kind in ("mono", "random")}
         elif taint.kind == "column":

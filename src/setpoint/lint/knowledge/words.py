@@ -110,6 +110,9 @@ def tokens(name: str) -> frozenset[str]:
 def is_log(name: str, columns: Iterable[str] = ()) -> bool:
     """A table of runs: each run adds its row, and that is right."""
     words = tokens(name)
+    last = tokens(name.rsplit(".", 1)[-1])
+    if last & {"runs", "executions"} and last <= _RUN | {"sub", "runs", "executions"}:
+        return True
     about_runs = len(_RUN_COLUMNS.intersection(columns))
     if words & _LOG:
         return (

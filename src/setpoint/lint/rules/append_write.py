@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
 from setpoint.lint.judgement import bare_appends, quarantined
-from setpoint.lint.model import Program
+from setpoint.lint.model import Program, Write
 from setpoint.lint.rules.telling import finding, named
 
 KIND = "append-write"
@@ -20,7 +20,8 @@ def check(program: Program) -> Iterator[Finding]:
     for _, write in bare_appends(program):
         # One row that a function is given, in a module that an application reaches its data by.
         asked = program.access and write.literal and not program.orchestrated
-        quiet = quarantined(write) or write.failing or program.seeds or asked
+        seeds = program.seeds or (program.script and write.literal and not _filled(write))
+        quiet = quarantined(write) or write.failing or seeds or asked
         yield finding(
             KIND,
             write.place,
@@ -28,3 +29,9 @@ def check(program: Program) -> Iterator[Finding]:
             REPAIR,
             "info" if quiet else "error",
         )
+
+
+def _filled(write: Write) -> bool:
+    """Does the program fill something in? Rows of nothing but constants are seeds."""
+    text = write.statement.text if write.statement is not None else "sp_hole"
+    return "sp_hole" in text or "sp_param" in text

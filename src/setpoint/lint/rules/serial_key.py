@@ -27,6 +27,7 @@ def check(program: Program) -> Iterator[Finding]:
                 f"The key is read back from {key} after the insert: each repetition draws "
                 f"another one, and two runs may see the same.",
                 REPAIR,
+                "info" if program.generator else "error",
             )
     for trace in program.traces:
         for write in lasting(trace):

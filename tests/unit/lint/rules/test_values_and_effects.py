@@ -69,8 +69,8 @@ FOUND = {
         sqs.send_message(QueueUrl=url, MessageBody=body)  # error: unguarded-effect
         """,
     "the largest id is read back": """
-        spark.sql("INSERT INTO runs (started) VALUES (1)")  # error: append-write
-        row = spark.sql("SELECT max(run_id) FROM runs").collect()  # error: serial-key
+        spark.sql("INSERT INTO run_numbers (started) VALUES (1)")  # error: append-write
+        row = spark.sql("SELECT max(run_id) FROM run_numbers").collect()  # error: serial-key
         """,
     "the number that an insert returns": """
         cur.execute("INSERT INTO parents (name) VALUES (%s) RETURNING id", (name,))  # error: append-write, serial-key

@@ -242,6 +242,12 @@ CLEAN = {
         def load(ds, **context):
             df.write.mode("overwrite").parquet(f"lake/day={ds}")
         """,
+    "names beside values": """
+        from datetime import datetime
+        tables = {"orders": [1], "stats": [datetime.now()]}
+        for table, rows in tables.items():
+            cur.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM raw_{table}")
+        """,
     "a fixed date": """
         from datetime import datetime
         START = datetime(2026, 1, 1)
