@@ -171,6 +171,7 @@ def _fix(report: Report, options: argparse.Namespace, output: Output) -> int:
     for finding in report.findings:
         by_path.setdefault(finding.path, []).append(finding)
     fixed = 0
+    shown: list[str] = []
     for path, findings in by_path.items():
         content = Path(path).read_bytes()
         found = [fix for _, fix in fixes(path, content, findings)]
@@ -180,13 +181,13 @@ def _fix(report: Report, options: argparse.Namespace, output: Output) -> int:
         fixed += len(chosen)
         after = repaired(content, (edit for fix in chosen for edit in fix.edits))
         if options.diff:
-            for line in difference(path, content, after):
-                output.line(line)
+            shown += difference(path, content, after)
         else:
             Path(path).write_bytes(after)
             output.note(f"repaired  {path}: {', '.join(sorted({fix.message for fix in chosen}))}")
     if options.diff:
-        output.note(f"{fixed} repairs")
+        output.answer({"repairs": fixed, "diff": "\n".join(shown)}, shown, ok=not fixed)
+        output.note("1 repair" if fixed == 1 else f"{fixed} repairs")
     return fixed
 
 

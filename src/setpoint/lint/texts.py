@@ -7,7 +7,6 @@ word of them can be pointed at in the file.
 
 from __future__ import annotations
 
-import ast
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -19,11 +18,6 @@ from setpoint.lint.findings import Place
 if TYPE_CHECKING:
     from setpoint.lint.values import Value
 
-_PREFIX = re.compile(r"(?i)([rbfut]{0,3})('''|\"\"\"|'|\")")
-_ESCAPE = re.compile(
-    r"\\(?:\r?\n|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|[0-7]{1,3}|.)",
-    re.DOTALL,
-)
 _PERCENT = re.compile(r"%(?:\((\w+)\))?[-#0 +]*\d*(?:\.\d+)?[sdifrxeg]|%%")
 _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 
@@ -32,25 +26,6 @@ class Source(Protocol):
     """Where a text stands; knows the place of each of its characters."""
 
     def place(self, offset: int) -> tuple[int, int]: ...
-
-
-class StringSource:
-    """A string literal in the file; finds the line and column of each of its characters."""
-
-    __slots__ = ("_lines", "_node", "_places")
-
-    def __init__(self, node: ast.expr, lines: Sequence[str]) -> None:
-        self._node = node
-        self._lines = lines
-        self._places: list[tuple[int, int]] | None = None
-
-    def place(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character of the decoded text, holes left out."""
-        if self._places is None:
-            self._places = _scan(self._node, self._lines)
-        if not self._places:
-            return self._node.lineno, self._node.col_offset + 1
-        return self._places[min(max(offset, 0), len(self._places) - 1)]
 
 
 @dataclass(frozen=True)
@@ -74,78 +49,6 @@ class Hole:
 
 
 Part = Piece | Hole
-
-
-def _scan(node: ast.expr, lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The place of each literal character between the quotes of a literal, in order."""
-    first, last = node.lineno, node.end_lineno or node.lineno
-    if first < 1 or last > len(lines):
-        return []
-    column = len(lines[first - 1].encode()[: node.col_offset].decode(errors="ignore"))
-    raw = "\n".join([lines[first - 1][column:], *lines[first:last]])
-    places: list[tuple[int, int]] = []
-    starts = [0]
-    starts += [match.end() for match in re.finditer("\n", raw)]
-
-    def at(index: int) -> tuple[int, int]:
-        row = bisect_right(starts, index) - 1
-        return first + row, index - starts[row] + 1 + (column if row == 0 else 0)
-
-    index = 0
-    while index < len(raw):
-        if raw[index] == "#":
-            end = raw.find("\n", index)
-            index = len(raw) if end < 0 else end
-            continue
-        opening = _PREFIX.match(raw, index)
-        if opening is None:
-            index += 1
-            continue
-        index = _literal(raw, opening, places, at)
-    return places
-
-
-def _literal(
-    raw: str,
-    opening: re.Match[str],
-    places: list[tuple[int, int]],
-    at: Callable[[int], tuple[int, int]],
-) -> int:
-    prefix, quote = opening[1].lower(), opening[2]
-    index = opening.end()
-    while index < len(raw):
-        if raw.startswith(quote, index):
-            return index + len(quote)
-        character = raw[index]
-        if character == "\\" and "r" not in prefix:
-            escape = _ESCAPE.match(raw, index)
-            end = escape.end() if escape else index + 1
-            if not (escape and escape[0][-1] == "\n"):
-                places.append(at(index))
-            index = end
-        elif character in "{}" and "f" in prefix:
-            if raw.startswith(character * 2, index):
-                places.append(at(index))
-                index += 2
-            else:
-                index = _skip_hole(raw, index)
-        else:
-            places.append(at(index))
-            index += 1
-    return index
-
-
-def _skip_hole(raw: str, index: int) -> int:
-    depth = 0
-    while index < len(raw):
-        if raw[index] == "{":
-            depth += 1
-        elif raw[index] == "}":
-            depth -= 1
-            if depth <= 0:
-                return index + 1
-        index += 1
-    return index
 
 
 def flatten(parts: Iterable[Part]) -> tuple[Part, ...]:

@@ -13,7 +13,8 @@ from setpoint.lint.interpret.call import Call, call_place, label_of, place_of
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.sparknames import FUNCTIONS
-from setpoint.lint.texts import Hole, Part, Piece, StringSource, percent
+from setpoint.lint.literals import StringSource
+from setpoint.lint.texts import Hole, Part, Piece, percent
 from setpoint.lint.values import (
     NO_TAINTS,
     Class,

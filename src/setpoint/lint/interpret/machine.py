@@ -115,12 +115,12 @@ class Machine(Recording):
                 if id(node) not in self.entered and (wanted or node.name not in own):
                     self._root(node, scope)
         for kind in classes:
-            self._class(kind)
+            self._class(kind, own)
         if not any(trace.writes for trace in self.program.traces):
             self._texts_for_others(classes)
         self.program.generator = self._makes_data()
 
-    def _class(self, node: ast.ClassDef) -> None:
+    def _class(self, node: ast.ClassDef, own: set[str]) -> None:
         methods = [m for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
         if all(id(method) in self.entered for method in methods):
             return
@@ -134,7 +134,6 @@ class Machine(Recording):
             instance.fields.update({k: v for k, v in (kind.fields or {}).items()})
         else:
             instance.fields["__class__"] = Value(thing=Class(node, scope))
-        own, _ = called(node)
         first = [m for m in methods if m.name == "__init__"]
         for method in [*first, *(m for m in methods if m.name not in own), *methods]:
             if id(method) not in self.entered:

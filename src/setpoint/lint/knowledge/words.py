@@ -107,7 +107,8 @@ def tokens(name: str) -> frozenset[str]:
     return frozenset(part.lower() for part in _SPLIT.split(name) if part)
 
 
-def is_log(name: str, columns: Iterable[str] = ()) -> bool:
+@lru_cache(maxsize=8192)
+def is_log(name: str, columns: tuple[str, ...] = ()) -> bool:
     """A table of runs: each run adds its row, and that is right."""
     words = tokens(name)
     last = tokens(name.rsplit(".", 1)[-1])
@@ -127,6 +128,7 @@ def is_log(name: str, columns: Iterable[str] = ()) -> bool:
     )
 
 
+@lru_cache(maxsize=8192)
 def is_temporary(name: str) -> bool:
     """A place for the time of a run only."""
     lowered = name.lower()
