@@ -8,7 +8,7 @@ from setpoint.lint.kinds import BY_CODE, BY_NAME, Kind
 
 _HERE = Path(__file__).parent
 # In the wheel the pages lie beside the code, in a checkout in docs/.
-_FOLDERS = (_HERE / "pages", _HERE.parents[2] / "docs" / "lint")
+_FOLDERS = (_HERE / "explained", _HERE.parents[2] / "docs" / "lint")
 
 
 def kind_of(word: str) -> Kind | None:
