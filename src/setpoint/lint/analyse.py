@@ -13,7 +13,8 @@ from setpoint.lint.document import Document, SqlCell, read_document
 from setpoint.lint.findings import Finding, Place
 from setpoint.lint.interpret.machine import Machine
 from setpoint.lint.kinds import META, UNREADABLE
-from setpoint.lint.knowledge.statements import Running, run_sql
+from setpoint.lint.knowledge.running import Running
+from setpoint.lint.knowledge.statements import run_sql
 from setpoint.lint.knowledge.words import tokens
 from setpoint.lint.model import Program, Target
 from setpoint.lint.parsing import parse

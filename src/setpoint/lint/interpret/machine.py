@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from setpoint.lint.findings import Place
-from setpoint.lint.flows import as_read
-from setpoint.lint.interpret.call import Call, label_of, place_of
+from setpoint.lint.interpret.call import Call, place_of
 from setpoint.lint.interpret.expressions import OutOfBudget
 from setpoint.lint.interpret.guards import words
 from setpoint.lint.interpret.recording import Recording
@@ -24,6 +22,7 @@ from setpoint.lint.interpret.shapes import (
     retry_of,
 )
 from setpoint.lint.interpret.statements import Activation
+from setpoint.lint.interpret.unknown import unknown
 from setpoint.lint.knowledge import library
 from setpoint.lint.knowledge.words import is_dated
 from setpoint.lint.model import Program, Target, Trace
@@ -48,9 +47,6 @@ _LOGICAL = vocabulary(
 _CALLERS_CHOICE = ("append", "overwrite", "replace", "write_truncate")
 _GENERATOR = 8
 _VIEWS = ("items", "keys", "values")
-_PASS = vocabulary(
-    "append extend add insert update appendleft put fit train partial_fit setdefault push",
-)
 
 
 class Machine(Recording):
@@ -65,6 +61,21 @@ class Machine(Recording):
         self.top = self.scope
         self.handed: dict[str, Value] = {}
         self.nodes: list[ast.AST] = []
+
+    def module(self, tree: ast.Module) -> None:
+        """The program from its top, then each function that nothing of it has entered."""
+        self.tree = tree
+        self._guarded(lambda: self.block(tree.body))
+        own, classes = called(tree)
+        for wanted in (False, True):
+            for node, scope in list(self.functions):
+                if id(node) not in self.entered and (wanted or node.name not in own):
+                    self._root(node, scope)
+        for kind in classes:
+            self._class(kind, own)
+        if not any(trace.writes for trace in self.program.traces):
+            self._texts_for_others(classes)
+        self.program.generator = self._makes_data()
 
     def streaming(self) -> bool:
         """Does the program belong to a stream processor, which keeps its own marks?"""
@@ -104,21 +115,6 @@ class Machine(Recording):
     def current_function(self) -> ast.AST | None:
         """The function whose statements are being taken."""
         return self.nodes[-1] if self.nodes else None
-
-    def module(self, tree: ast.Module) -> None:
-        """The program from its top, then each function that nothing of it has entered."""
-        self.tree = tree
-        self._guarded(lambda: self.block(tree.body))
-        own, classes = called(tree)
-        for wanted in (False, True):
-            for node, scope in list(self.functions):
-                if id(node) not in self.entered and (wanted or node.name not in own):
-                    self._root(node, scope)
-        for kind in classes:
-            self._class(kind, own)
-        if not any(trace.writes for trace in self.program.traces):
-            self._texts_for_others(classes)
-        self.program.generator = self._makes_data()
 
     def _class(self, node: ast.ClassDef, own: set[str]) -> None:
         methods = [m for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
@@ -200,7 +196,7 @@ class Machine(Recording):
         known = library.known(self, call)
         if known is not None:
             return known
-        return self._unknown(call)
+        return unknown(self, call)
 
     def _instance(self, call: Call) -> Value:
         kind = call.callee
@@ -215,37 +211,10 @@ class Machine(Recording):
             instance.fields.update(call.kwargs)
         return instance
 
-    def _unknown(self, call: Call) -> Value:
-        """A call that nothing is known about: what it was given may come back."""
-        functions = [
-            v.thing for v in (*call.args, *call.kwargs.values()) if isinstance(v.thing, Function)
-        ]
-        if (
-            call.method in ("submit", "map", "apply", "apply_async", "run", "start_new_thread")
-            and functions
-        ):
-            rest = [v for v in call.args if v.thing is not functions[0]]
-            return self.enter(functions[0], rest, call.kwargs, place_of(call.node))
-        receiver = call.receiver
-        taints = call.taints()
-        if receiver is not None:
-            if call.method in _PASS and isinstance(call.node.func, ast.Attribute):
-                self._taint(call.node.func.value, receiver, call, taints)
-            # An instance holds much that its methods do not use.
-            instance = "__class__" in (receiver.fields or {})
-            taints = taints | (receiver.taints if instance else receiver.everything())
-        kept = frozenset(o for o in taints if o.kind not in ("clock", "random") or _carries(call))
-        if _asks(call):
-            # What is fetched with a clock value depends on it.
-            kept = kept | frozenset(o for o in as_read(call.taints()) if o.via == "read")
-        frame = None
-        if receiver is not None and receiver.frame is not None:
-            frame = replace(receiver.frame, rows=receiver.frame.rows | _decisive(call.taints()))
-        ref = f"{call.ref}()" if call.ref else ""
-        parts = receiver.parts if receiver is not None and call.method in _SAME_TEXT else None
-        return Value(taints=kept, ref=ref, label=label_of(call.node)[:60], thing=frame, parts=parts)
-
-    def _taint(self, node: ast.expr, receiver: Value, call: Call, taints: frozenset[Taint]) -> None:
+    def put_into(
+        self, node: ast.expr, receiver: Value, call: Call, taints: frozenset[Taint]
+    ) -> None:
+        """What a method such as `append` adds to its receiver."""
         if receiver.items is not None:
             chosen = frozenset().union(*self.choosing)
             receiver.items.extend(value.tainted(chosen) for value in call.args[:8])
@@ -351,37 +320,13 @@ class Machine(Recording):
         return result
 
 
-# What starts like this converts, what holds such a word makes a name.
-_CONVERTING = ("to_", "from_", "format", "str", "as_", "parse", "make_", "build_", "_")
-_NAMING = ("path", "prefix", "filename", "file_name", "object_key")
-_FETCHING = re.compile(
-    r"(?:get|fetch|list|read|download|query|search|find|extract|pull|scan)(?:_|$|[A-Z])"
-)
-_SECRET = re.compile(
-    r"token|auth|secret|credential|session|logger|log|client|connection|engine", re.IGNORECASE
-)
-_SAME_TEXT = vocabulary(
-    "strip lstrip rstrip lower upper replace dedent encode decode title",
-)
-
-
-def _carries(call: Call) -> bool:
-    """Does a clock or a random value come back out of a call that is not known?
-
-    Conversions and constructors hand it on. Whatever fetches or does something does not.
-    """
-    name = call.name.lower()
-    receiver = call.receiver
-    if (
-        receiver is not None
-        and "__class__" not in (receiver.fields or {})
-        and receiver.everything()
-    ):
-        return True
-    return (
-        name in library.CONVERSIONS
-        or name.startswith(_CONVERTING)
-        or any(word in name for word in _NAMING)
+def _leaving(taints: frozenset[Taint]) -> frozenset[Taint]:
+    """What still matters when rows leave the file; a few rows to look at are only that."""
+    return frozenset(
+        taint
+        for taint in taints
+        if taint.kind != "bound"
+        and not (taint.kind == "pick" and taint.label.startswith(("limit", "sample", "LIMIT")))
     )
 
 
@@ -394,22 +339,3 @@ def _view(mapping: Value, method: str) -> Value | None:
     if method == "items":
         return Value(items=[Value(items=[n, v]) for n, v in zip(names, values, strict=True)])
     return Value(items=names if method == "keys" else values)
-
-
-def _asks(call: Call) -> bool:
-    """Does a call that is not known fetch something?"""
-    return bool(_FETCHING.match(call.name)) and not _SECRET.search(call.name) and not _carries(call)
-
-
-def _leaving(taints: frozenset[Taint]) -> frozenset[Taint]:
-    """What still matters when rows leave the file; a few rows to look at are only that."""
-    return frozenset(
-        taint
-        for taint in taints
-        if taint.kind != "bound"
-        and not (taint.kind == "pick" and taint.label.startswith(("limit", "sample", "LIMIT")))
-    )
-
-
-def _decisive(taints: frozenset[Taint]) -> frozenset[Taint]:
-    return frozenset(o for o in taints if o.kind in ("pick", "mono") or o.via == "read")
