@@ -91,6 +91,16 @@ class Effect:
     path: tuple[Step, ...] = ()
 
 
+@dataclass(frozen=True)
+class Maximum:
+    """The largest key of a table, read at some moment."""
+
+    place: Place
+    table: str
+    column: str
+    order: int
+
+
 @dataclass
 class Trace:
     """One unit that is repeated as a whole: a run of a script, or one task of a DAG."""
@@ -103,6 +113,7 @@ class Trace:
     request: bool = False
     # Writes that do more than add rows, by the last word of their target.
     shaping: dict[str, list[Write]] = field(default_factory=dict)
+    maxima: list[Maximum] = field(default_factory=list)
 
     def add(self, write: Write) -> None:
         self.writes.append(write)
@@ -143,6 +154,5 @@ class Program:
     schedule_place: Place | None = None
     retries: Place | None = None
     named: list[tuple[str, Taint]] = field(default_factory=list)
-    readbacks: list[tuple[Place, str]] = field(default_factory=list)
     model: bool = False
     orchestrated: bool = False

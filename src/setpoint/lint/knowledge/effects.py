@@ -41,6 +41,7 @@ _CHAT = re.compile(
     r"slack|webhook|hooks?[./]|teams|discord|telegram|notif|alert|pagerduty|chat|mail|sns",
     re.IGNORECASE,
 )
+_CONTENT = ("json", "text", "content", "iter_lines")
 _DEDUP = re.compile(r"idempoten|dedup|request.?id|unique.?key|external.?id", re.IGNORECASE)
 
 
@@ -118,12 +119,9 @@ def _answer_used(machine: Machine, call: Call) -> bool:
     if parent is None:
         return False
     for node in ast.walk(parent):
-        if isinstance(node, ast.Attribute) and node.attr in (
-            "json",
-            "text",
-            "content",
-            "iter_lines",
-        ):
+        if isinstance(node, ast.Attribute) and node.attr in _CONTENT:
+            return True
+        if isinstance(node, ast.Return) and node.value is call.node:
             return True
     return False
 

@@ -11,7 +11,7 @@ from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.running import Running
 from setpoint.lint.knowledge.words import is_temporary
-from setpoint.lint.model import Mode, Table, Target, Write
+from setpoint.lint.model import Maximum, Mode, Table, Target, Write
 from setpoint.lint.sql.mask import WORD
 from setpoint.lint.sql.statement import Statement
 from setpoint.lint.texts import shown
@@ -33,7 +33,9 @@ _MODES: dict[str, Mode] = {
     "create_as": "create_as", "rename": "rename",
 }  # fmt: skip
 _RETURNING = re.compile(r"\breturning\s+[\w.]*(?:id|key|sk)\b", re.IGNORECASE)
-_KEY_MAX = re.compile(r"max\s*\(\s*[\w.`\"]*?(?:id|key|sk|number|no|seq)[`\"]?\s*\)", re.IGNORECASE)
+_KEY_MAX = re.compile(
+    r"max\s*\(\s*[`\"]?(?:\w+\.)*[`\"]?(\w*?(?:id|key|sk|number|no|seq))[`\"]?\s*\)", re.IGNORECASE
+)
 
 
 def looks_like_sql(value: Value | None) -> bool:
@@ -115,10 +117,13 @@ def _select(machine: Machine, running: Running, statement: Statement) -> Frame:
             for name, taints in view.columns.items():
                 if statement.star or not statement.parsed or name.lower() in text:
                     columns[name] = columns.get(name, NO_TAINTS) | taints
-    if _KEY_MAX.search(statement.text):
+    largest = _KEY_MAX.search(statement.text)
+    if largest:
         place = running.place(statement.offset)
         for source in statement.sources:
-            machine.program.readbacks.append((place, running.key(source)))
+            machine.trace.maxima.append(
+                Maximum(place, running.key(source), largest[1].lower(), machine.order)
+            )
     if not statement.filters and re.search(r"group\s+by", statement.text, re.IGNORECASE):
         rows = frozenset(o for o in rows if o.kind != "bound")
     frame = Frame(

@@ -21,7 +21,7 @@ def check(program: Program) -> Iterator[Finding]:
         # One row that a function is given, in a module that an application reaches its data by.
         asked = program.access and write.literal and not program.orchestrated
         seeds = program.seeds or (program.script and write.literal and not _filled(write))
-        quiet = quarantined(write) or write.failing or seeds or asked
+        quiet = quarantined(write) or write.failing or seeds or asked or program.generator
         yield finding(
             KIND,
             write.place,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
 from setpoint.lint.judgement import CLEARING, lasting, logging
-from setpoint.lint.model import Program, Target
+from setpoint.lint.model import Program, Target, Trace
 from setpoint.lint.rules.telling import column, finding, named
 
 KIND = "serial-key"
@@ -14,21 +14,8 @@ REPAIR = "Use the business key, or a hash of it, as the key."
 
 
 def check(program: Program) -> Iterator[Finding]:
-    for place, key in program.readbacks:
-        target = Target(key)
-        if any(
-            write.mode == "append" and write.target.same(target) and not logging(write)
-            for trace in program.traces
-            for write in trace.writes
-        ):
-            yield finding(
-                KIND,
-                place,
-                f"The key is read back from {key} after the insert: each repetition draws "
-                f"another one, and two runs may see the same.",
-                REPAIR,
-                "info" if program.generator else "error",
-            )
+    for trace in program.traces:
+        yield from _read_back(program, trace)
     for trace in program.traces:
         for write in lasting(trace):
             for name, taints in write.columns.items():
@@ -43,6 +30,31 @@ def check(program: Program) -> Iterator[Finding]:
                             REPAIR,
                         )
     yield from _declared(program)
+
+
+def _read_back(program: Program, trace: Trace) -> Iterator[Finding]:
+    """The largest key of a table, right after a row was added to it or where a counter makes it."""
+    for largest in trace.maxima:
+        target = Target(largest.table)
+        added = [
+            (other, write)
+            for other in program.traces
+            for write in other.writes
+            if write.mode == "append" and write.target.same(target) and not logging(write)
+        ]
+        if any(
+            (other is trace and write.order <= largest.order)
+            or (write.names and largest.column not in write.names)
+            for other, write in added
+        ):
+            yield finding(
+                KIND,
+                largest.place,
+                f"The key is read back from {largest.table} after the insert: each repetition "
+                "draws another one, and two runs may see the same.",
+                REPAIR,
+                "info" if program.generator else "error",
+            )
 
 
 def _declared(program: Program) -> Iterator[Finding]:

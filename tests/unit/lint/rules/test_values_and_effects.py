@@ -80,6 +80,13 @@ FOUND = {
             (parent,),
         )
         """,
+    "the largest number of a counter": """
+        def begin():
+            spark.sql("INSERT INTO run_numbers (started) VALUES (1)")  # error: append-write
+
+        def current():
+            return spark.sql("SELECT max(run_id) FROM run_numbers").collect()  # error: serial-key
+        """,
     "a sequence": """
         cur.execute("CREATE TABLE t AS SELECT nextval('ids') AS id, name FROM s")  # error: serial-key
         """,
@@ -176,6 +183,16 @@ CLEAN = {
     "a natural key": """
         cur.execute("CREATE TABLE t (id int PRIMARY KEY, name text)")
         cur.execute("INSERT INTO t (id, name) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET name = 'x'")
+        """,
+    "the largest id before the insert is a mark": """
+        row = spark.sql("SELECT max(order_id) FROM orders").collect()
+        df.createOrReplaceTempView("new")
+        spark.sql("INSERT OVERWRITE TABLE orders SELECT * FROM new")
+        """,
+    "an answer that the caller gets": """
+        import requests
+        def call(url, body):
+            return requests.post(url, data=body, timeout=60)
         """,
     "the largest value of a column is no key": """
         spark.sql("INSERT OVERWRITE TABLE t SELECT * FROM s")
