@@ -37,13 +37,19 @@ def model(machine: Machine, call: Call) -> Value | None:
     name, receiver = call.name, call.receiver
     if name in _UPLOADS and receiver is not None:
         position, names = _UPLOADS[name]
-        if name == "upload_blob" and len(call.args) < 2:
-            position = -1  # a client of one blob is given the content alone
+        blob = (receiver.fields or {}).get("__blob__")
+        if name == "upload_blob" and (blob is not None or len(call.args) < 2):
+            # A client of one blob is given the content alone.
+            return _put(machine, call, blob or call.argument(-1, *names))
         return _put(machine, call, call.argument(position, *names))
     if name in _GCS and receiver is not None:
         return _put(machine, call, (receiver.fields or {}).get("__blob__"))
     if name == "blob" and call.args:
         return Value(ref="blob()", fields={"__blob__": call.args[0]})
+    if name == "get_blob_client" and receiver is not None:
+        # A service's client names the container first, a container's the blob alone.
+        blob = call.argument(1, "blob") or (call.args[0] if len(call.args) == 1 else None)
+        return Value(ref="blob()", fields={"__blob__": blob}) if blob is not None else None
     if name == "Object" and (len(call.args) >= 2 or "key" in call.kwargs):
         key = call.argument(1, "key")
         return Value(ref="s3.Object()", fields={"__blob__": key} if key is not None else {})

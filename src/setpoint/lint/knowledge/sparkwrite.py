@@ -112,7 +112,7 @@ def _save(machine: Machine, call: Call, writer: Writer) -> None:
         name = next(
             (
                 writer.options[key]
-                for key in ("path", "table", "dbtable", "topic")
+                for key in ("path", "table", "dbtable", "collection", "topic")
                 if key in writer.options
             ),
             None,

@@ -42,6 +42,22 @@ FOUND = {
         stamp = int(time.time())  # error: wall-clock
         s3.put_object(Bucket="b", Key="data/%s.json" % stamp, Body=body)
         """,
+    "a blob that its client names": """
+        from datetime import datetime
+        name = f"sales/{datetime.utcnow():%Y%m%d}.csv"  # error: wall-clock
+        client = service.get_blob_client(container="raw", blob=name)
+        client.upload_blob(data, overwrite=True)
+        """,
+    "a blob of a container's client": """
+        import time
+        client = container.get_blob_client(f"sales/{time.time()}.csv")  # error: wall-clock
+        client.upload_blob(data)
+        """,
+    "a collection in a writer's options": """
+        from datetime import date
+        name = "sales_" + str(date.today())  # error: wall-clock
+        df.write.format("mongodb").mode("overwrite").option("collection", name).save()
+        """,
     "a column of an insert": '''
         cur.execute("""
             INSERT INTO mart.report (report_date, total)  -- error: append-write
