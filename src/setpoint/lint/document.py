@@ -6,6 +6,7 @@ from a line of that text back to the line of the file.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ _SEPARATOR = re.compile(r"^\s*(?:#|--|//) COMMAND -{5,}\s*$")
 _MAGIC = re.compile(r"^\s*(?:#|--|//) MAGIC ?(.*)$")
 _LINE_SQL = re.compile(r"^\s*%sql\s+(\S.*)$")
 _DATABRICKS = re.compile(r"^(?:#|--|//) Databricks notebook source")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SUFFIXES = (".py", ".sql", ".ipynb", ".hql", ".ddl")
 
 
@@ -99,9 +101,13 @@ class _Builder:
 
 def read_document(path: str, content: bytes) -> Document:
     """The cells of a file; what cannot be read becomes an empty document that says why."""
-    text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
-    text = text.replace("\x00", " ").replace("\f", " ")
+    # Database consoles save scripts as UTF-16; its mark tells.
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
+    text = content.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\f", " ")
     source = text.split("\n")
+    if "\0" in text:
+        return Document(path, tuple(source), "python", unreadable="the file is binary")
     suffix = PurePath(path).suffix.lower()
     if suffix == ".ipynb":
         return _notebook(path, text, source)

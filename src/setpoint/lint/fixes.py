@@ -8,7 +8,9 @@ only by request.
 from __future__ import annotations
 
 import ast
+import codecs
 import difflib
+import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from setpoint.lint.document import read_document
@@ -23,7 +25,7 @@ _LOGICAL = ("logical_date", "execution_date", "data_interval_start")
 def fixes(path: str, content: bytes, findings: Iterable[Finding]) -> Iterator[tuple[Finding, Fix]]:
     """The findings of a file that can be repaired, each with its repair."""
     document = read_document(path, content)
-    if document.language != "python" or document.notebook:
+    if document.language != "python" or document.notebook or not _is_utf_8(content):
         return
     tree, _ = parse(document.python)
     calls = {call_place(node): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -145,10 +147,21 @@ def _derived(tree: ast.Module, node: ast.Call, text: str) -> Fix | None:
     return None
 
 
+def _is_utf_8(content: bytes) -> bool:
+    """A repair in a text whose encoding was guessed could harm it."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def repaired(content: bytes, edits: Iterable[Edit]) -> bytes:
     """The file with the edits made, from its end to its start; overlapping ones are left out."""
-    text = content.decode("utf-8")
-    lines = text.splitlines(keepends=True)
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+    text = content[len(mark) :].decode("utf-8")
+    # Lines as Python counts them: a form feed or a line separator ends none.
+    lines = list(io.StringIO(text, newline=""))
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
@@ -166,7 +179,7 @@ def repaired(content: bytes, edits: Iterable[Edit]) -> bytes:
             continue
         text = text[:begin] + edit.text + text[end:]
         last = begin
-    return text.encode("utf-8")
+    return mark + text.encode("utf-8")
 
 
 def difference(path: str, before: bytes, after: bytes) -> Iterator[str]:

@@ -25,9 +25,9 @@ def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
         start, _ = blocks[index]
         # A string over several lines may hold lines that look like the start of a block.
         for last in range(index, min(index + 40, len(blocks))):
-            part = _try("\n" * start + "\n".join(lines[start : blocks[last][1]]))
+            part = _try("\n".join(lines[start : blocks[last][1]]))
             if part is not None:
-                body += part.body
+                body += _moved(part, start)
                 index = last
                 break
         else:
@@ -46,6 +46,12 @@ def _try(text: str) -> ast.Module | None:
         return None
 
 
+def _moved(part: ast.Module, start: int) -> list[ast.stmt]:
+    """Statements with the line numbers of their file."""
+    ast.increment_lineno(part, start)
+    return part.body
+
+
 def _repaired(block: list[str], start: int, lost: list[int]) -> list[ast.stmt]:
     """A block without the lines that its parser stumbles over."""
     lines = list(block)
@@ -53,9 +59,9 @@ def _repaired(block: list[str], start: int, lost: list[int]) -> list[ast.stmt]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return ast.parse("\n" * start + "\n".join(lines)).body
+                return _moved(ast.parse("\n".join(lines)), start)
         except SyntaxError as error:
-            at = (error.lineno or start + 1) - start - 1
+            at = (error.lineno or 1) - 1
             while 0 <= at < len(lines) and lines[at].strip() in ("", "pass"):
                 at -= 1
             if not 0 <= at < len(lines):

@@ -273,3 +273,22 @@ def test_bytes_that_are_no_text(content: bytes) -> None:
     """Foreign encodings are read as far as possible."""
     analyse("job.py", content)
     analyse("job.sql", content)
+
+
+def test_a_long_broken_file_costs_in_proportion() -> None:
+    """Every line is broken, each is tried again, and the last one still has its number."""
+    text = "x = = 1\n" * 1_000 + 'df.write.mode("append").save("p")\n'
+    found = {(f.line, f.kind) for f in analyse("job.py", text.encode())}
+    assert (1_001, "append-write") in found
+
+
+def test_a_binary_file_is_not_read_line_by_line() -> None:
+    content = (b"a\0b = (\n" * 20_000) + b'df.write.mode("append").save("p")\n'
+    assert {f.kind for f in analyse("job.py", content)} == {"unreadable-part"}
+
+
+def test_a_script_in_utf_16() -> None:
+    text = "INSERT INTO mart.daily\r\nSELECT * FROM raw.orders;\r\n"
+    assert [(f.line, f.kind) for f in analyse("job.sql", text.encode("utf-16"))] == [
+        (1, "append-write")
+    ]

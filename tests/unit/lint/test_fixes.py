@@ -120,3 +120,22 @@ def test_a_repair_as_a_diff() -> None:
     lines = list(difference("job.py", b"a\nb\n", b"a\nc\n"))
     assert lines[:2] == ["--- a/job.py", "+++ b/job.py"]
     assert lines[-2:] == ["-b", "+c"]
+
+
+def _mended(content: bytes) -> bytes:
+    found = list(fixes("job.py", content, analyse("job.py", content)))
+    return repaired(content, (edit for _, fix in found for edit in fix.edits))
+
+
+@pytest.mark.parametrize("odd", ["\f", "# \u2028 \x0b \x85\n", "# one\r\n", "# one\r", "\ufeff"])
+def test_odd_ends_of_lines_do_not_move_a_repair(odd: str) -> None:
+    before, after = (textwrap.dedent(text).lstrip() for text in SAFE["the logical date"])
+    assert _mended((odd + before).encode()) == (odd + after).encode()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_file_in_another_encoding_is_left_alone(encoding: str) -> None:
+    content = textwrap.dedent(SAFE["the logical date"][0]).encode(encoding)
+    found = analyse("job.py", content)
+    assert found
+    assert not list(fixes("job.py", content, found))
