@@ -41,6 +41,7 @@ check: $(INSTALLED) ## lint, types, layers and unit tests; no JVM, under a minut
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/setpoint lint src examples
 	@$(BIN)/python -m pytest tests/unit --quiet
 
 bench: setup ## measure setpoint against hand-written PySpark and print the ratios

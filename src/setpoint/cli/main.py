@@ -22,13 +22,14 @@ VERBS: dict[str, str] = {
     "show": "show a window: receipt, attempts, steps, audits",
     "recover": "settle unknown commits and list what crashed attempts left",
     "check": "look for duplicates and grain mismatch in any table",
+    "lint": "find what makes existing pipelines give other rows when they run again",
     "keys": "tell which columns of a table make a key, and what is wrong with one",
     "doctor": "look at this machine and project: Java, Spark, jars, ledger",
     "demo": "watch a retry double the rows, and not double them",
 }
 EXIT_CODES = """exit codes:
   0  done, or nothing to do
-  1  the answer is no: an audit failed, a check found something
+  1  the answer is no: an audit failed, a check or lint found something
   2  the call or the configuration is wrong
   3  failed; running again is safe
   4  the outcome of a commit is unknown: setpoint recover

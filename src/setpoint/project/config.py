@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.lint.settings import Settings, read_settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,6 +34,11 @@ SETTINGS: dict[str, str] = {
     "retry.tries": "how often a run is tried when it fails for a passing reason",
     "retry.first_wait": "seconds before the first retry",
     "retry.longest_wait": "the longest pause between two tries, in seconds",
+    "lint.select": "the kinds of findings that lint looks for, by code or name",
+    "lint.ignore": "kinds of findings that lint leaves out",
+    "lint.exclude": "patterns of files and folders that lint leaves out, beside the usual ones",
+    "lint.per-file": "kinds that some files may have: files, ignore and a reason",
+    "lint.baseline": "a file with findings that are known; only new ones fail",
 }
 
 
@@ -54,6 +60,7 @@ class Config:
     tries: int = 3
     first_wait: float = 1.0
     longest_wait: float = 60.0
+    lint: Settings = field(default_factory=Settings)
 
     @property
     def ledger_url(self) -> str:
@@ -122,6 +129,10 @@ def _read(file: Path) -> Config:
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
         first_wait=_number(file, flat, "retry.first_wait", 1.0, least=0),
         longest_wait=_number(file, flat, "retry.longest_wait", 60.0, least=0),
+        lint=read_settings(
+            {name.partition(".")[2]: flat[name] for name in _named(flat, "lint")},
+            lambda why: invalid(file, why),
+        ),
     )
 
 

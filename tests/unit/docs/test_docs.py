@@ -35,7 +35,7 @@ GLOSSARY = [
     "recover", "high-water mark", "gap", "backfill", "restate", "effect", "outbox", "fingerprint",
     "fault", "proof", "finding", "suppression", "key", "sequence", "batch", "removal", "tombstone",
     "quarantine", "contradiction", "cursor", "lookback", "superseded", "matrix", "catalog",
-    "connection", "metastore", "landing", "origin",
+    "connection", "metastore", "landing", "origin", "baseline", "taint", "trace",
 ]
 # fmt: on
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

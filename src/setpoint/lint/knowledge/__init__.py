@@ -1,0 +1,1 @@
+"""What is known about libraries, tables and names: the only place that knows them by name."""

@@ -1,0 +1,37 @@
+"""SP104 append-write: a write that adds its rows again when it is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setpoint.lint.findings import Finding
+from setpoint.lint.judgement import bare_appends, quarantined
+from setpoint.lint.model import Program, Write
+from setpoint.lint.rules.telling import finding, named
+
+KIND = "append-write"
+REPAIR = (
+    "Replace the window's slice, or merge by the business key: setpoint.publish does either "
+    "in one commit."
+)
+
+
+def check(program: Program) -> Iterator[Finding]:
+    for _, write in bare_appends(program):
+        # One row that a function is given, in a module that an application reaches its data by.
+        asked = program.access and write.literal and not program.orchestrated
+        seeds = program.seeds or (program.script and write.literal and not _filled(write))
+        quiet = quarantined(write) or write.failing or seeds or asked or program.generator
+        yield finding(
+            KIND,
+            write.place,
+            f"{write.api} adds rows to {named(write.target)}, and a repetition adds them again.",
+            REPAIR,
+            "info" if quiet else "error",
+        )
+
+
+def _filled(write: Write) -> bool:
+    """Does the program fill something in? Rows of nothing but constants are seeds."""
+    text = write.statement.text if write.statement is not None else "sp_hole"
+    return "sp_hole" in text or "sp_param" in text
