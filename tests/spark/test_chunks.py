@@ -206,6 +206,8 @@ def test_months_of_days_and_names_of_days(lab: Any, orders: Any) -> None:
         18,
     }
     assert lab.version("out") == 0
+    again = fill(lab, monthly, "2026-03..2026-05")
+    assert {end.outcome.state for end in again.values()} == {"unchanged"}
 
     def named(window: Window, rows: DataFrame = orders) -> DataFrame:
         return summed(rows).withColumn("d", F.date_format("d", "yyyy-MM-dd"))
