@@ -1,0 +1,168 @@
+"""Chunks on every destination: one commit, and each window as if it had been run by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from setpoint import Pipeline, Window, iceberg, parquet, postgres, sql, unique
+from setpoint.flow.backfill import backfill
+from setpoint.flow.chunk import why_alone
+from setpoint.flow.run import plan_windows
+from setpoint.flow.steps import How
+
+SCHEMA = "id int, customer string, d date"
+DAYS = "2026-04-01..2026-04-04"
+_NUMBERS = itertools.count()
+
+
+def day(number: int) -> dt.date:
+    return dt.date(2026, 4, number)
+
+
+ROWS = [(number * 10 + n, f"c{n}", day(number)) for number in (1, 2, 3, 4) for n in range(3)]
+
+
+@dataclass
+class Place:
+    """A kind of destination: tables of it, their rows, and how often they were committed to."""
+
+    lab: Any
+    table: Callable[[str], Any]
+    rows: Callable[[str], list[tuple[Any, ...]]]
+    commits: Callable[[str], int]
+
+    def job(self, name: str, rows: Any = ROWS, schema: str = SCHEMA, **rest: Any) -> Pipeline:
+        """A pipeline that returns all these rows for a span, and its own for a window."""
+        held = rows if isinstance(rows, self.lab.shelf) else self.lab.shelf(rows)
+
+        def job(window: Window) -> DataFrame:
+            frame = self.lab.frame(held.rows, schema)
+            first, last = F.lit(window.start.date()), F.lit(window.end.date())
+            return frame.where((F.to_date("d") >= first) & (F.to_date("d") < last))
+
+        target = rest.pop("target", None) or self.table(name)
+        return self.lab.define(job, name=name, target=target, spans=True, **rest)
+
+    def fill(
+        self, job: Pipeline, text: str = DAYS, fault: str = "", force: bool = False
+    ) -> Mapping[str, Any]:
+        bound, world = self.lab.bind(job), self.lab.world(fault)
+        assert why_alone(bound) == ""
+        plans = plan_windows(
+            bound, self.lab.windows(job, text), world, parameters={}, how=How(force)
+        )
+        return {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
+
+
+@pytest.fixture(params=["iceberg", "postgres", "parquet"])
+def place(lab: Any, request: pytest.FixtureRequest) -> Iterator[Place]:
+    match request.param:
+        case "iceberg":
+            lake = request.getfixturevalue("lake")
+            yield Place(
+                lab,
+                lambda name: iceberg(f"sales.{name}", partition_by="d"),
+                lambda name: lake.rows(("sales", name)),
+                lambda name: len(lake.table(("sales", name)).snapshots()),
+            )
+        case "postgres":
+            lab, db = (request.getfixturevalue(name) for name in ("postgres_lab", "db"))
+            yield Place(
+                lab,
+                lambda name: postgres(name, connection="test", time="d"),
+                db.rows,
+                lambda name: db.all(
+                    "SELECT count(DISTINCT xid) FROM setpoint.receipts "
+                    f"WHERE target = 'public.{name}'"
+                )[0][0],
+            )
+        case _:
+            base = f"chunks{next(_NUMBERS)}"
+            lab.spark.sql(f"CREATE DATABASE {base}")
+            yield Place(
+                lab,
+                lambda name: parquet(table=f"{base}.{name}", partition_by="d"),
+                lambda name: sorted(
+                    (
+                        tuple(row)
+                        for row in lab.spark.newSession().table(f"{base}.{name}").collect()
+                    ),
+                    key=repr,
+                ),
+                lambda name: 1,
+            )
+            lab.spark.sql(f"DROP DATABASE {base} CASCADE")
+
+
+def states(ended: Mapping[str, Any]) -> list[str]:
+    return [end.outcome.state if end.outcome else end.error.code for end in ended.values()]
+
+
+def test_a_chunk_ends_like_windows_one_by_one(place: Place) -> None:
+    """Rows, fingerprints and receipts are those of single runs; later runs find them so."""
+    alone, job = place.job("alone"), place.job("together")
+    for number in (1, 2):
+        place.lab.run(alone, day(number).isoformat())
+    ended = place.fill(job)
+    assert states(ended) == ["published"] * 4
+    assert place.commits("together") == 1
+    assert place.rows("together") == sorted(ROWS, key=repr)
+    for number in (1, 2):
+        single = place.lab.state(alone, day(number).isoformat())
+        chunked = place.lab.state(job, day(number).isoformat())
+        assert chunked.receipt.contents == single.receipt.contents
+        assert (chunked.receipt.rows, chunked.generation, chunked.untouched) == (3, 1, True)
+    assert states(place.fill(job)) == ["unchanged"] * 4
+    assert place.lab.run(job, "2026-04-03", force=True).only_receipt
+    assert place.lab.state(job, "2026-04-03").generation == 2
+    assert states(place.fill(job)) == ["unchanged"] * 4
+
+
+def test_a_chunk_replaces_exactly_its_windows(place: Place) -> None:
+    """What the windows held before is gone, also where nothing comes instead."""
+    held = place.lab.shelf(ROWS)
+    job = place.job("job", held)
+    place.fill(job)
+    held.rows = [(7, "c7", day(2)), (8, "c8", day(4)), (9, "c9", day(1))]
+    ended = place.fill(job, "2026-04-02..2026-04-03", force=True)
+    assert [end.outcome.receipt.rows for end in ended.values()] == [1, 0]
+    assert [end.outcome.receipt.generation for end in ended.values()] == [2, 2]
+    kept = [row for row in ROWS if row[2] in (day(1), day(4))]
+    assert place.rows("job") == sorted([*kept, (7, "c7", day(2))], key=repr)
+    assert place.lab.state(job, "2026-04-01").untouched
+
+
+def test_a_refused_window_is_left_out(place: Place) -> None:
+    rows = [*ROWS, (99, "c1", day(3))]
+    job = place.job("job", rows, audits=[unique("customer"), sql("id <> 20")])
+    ended = place.fill(job)
+    assert states(ended) == ["published", "SP-A01", "SP-A01", "published"]
+    assert "20" in str(ended["2026-04-02"].error.what)
+    assert {row[2] for row in place.rows("job")} == {day(1), day(4)}
+
+
+def test_whoever_is_faster_keeps_its_window(place: Place) -> None:
+    """The chunk is fenced as a whole: nothing of it is committed beside the other's rows."""
+    job = place.job("job")
+    bound, world = place.lab.bind(job), place.lab.world()
+    plans = plan_windows(bound, place.lab.windows(job, DAYS), world, parameters={})
+    place.lab.run(job, "2026-04-02")
+    ended = {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
+    assert states(ended) == ["published", "unchanged", "published", "published"]
+    assert place.lab.state(job, "2026-04-02").generation == 1
+    assert place.rows("job") == sorted(ROWS, key=repr)
+
+
+def test_a_lost_answer_is_found_in_the_target(place: Place) -> None:
+    job = place.job("job")
+    assert states(place.fill(job, fault="committed@1:raise")) == ["unchanged"] * 4
+    assert place.commits("job") == 1
+    assert place.rows("job") == sorted(ROWS, key=repr)
