@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, SetpointError, TransientError, UnknownCommitError
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.refusals import unseen
 
@@ -22,7 +22,7 @@ class Again(Exception):
     """Another session was faster: look again."""
 
 
-def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: int) -> bool:
+def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, xid: int) -> bool:
     """Commit; if the answer is lost, ask the server what became of the transaction.
 
     False: it has landed, but the connection is gone.
@@ -48,7 +48,7 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: i
     return True
 
 
-def settle(server: Server, run: Run, xid: int, said: str) -> None:
+def settle(server: Server, run: Statement, xid: int, said: str) -> None:
     """Return when the transaction has committed; raise when it has not, or nobody knows."""
     import psycopg
 
@@ -78,7 +78,7 @@ def settle(server: Server, run: Run, xid: int, said: str) -> None:
             raise unseen(run, said)
 
 
-def unread(run: Run, xid: int, said: str) -> UnknownCommitError:
+def unread(run: Statement, xid: int, said: str) -> UnknownCommitError:
     """The commit is known to have landed; what it left could not be read back."""
     return UnknownCommitError(
         "SP-P02",
