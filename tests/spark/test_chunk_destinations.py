@@ -107,62 +107,36 @@ def states(ended: Mapping[str, Any]) -> list[str]:
 
 
 def test_a_chunk_ends_like_windows_one_by_one(place: Place) -> None:
-    """Rows, fingerprints and receipts are those of single runs; later runs find them so."""
-    alone, job = place.job("alone"), place.job("together")
-    for number in (1, 2):
-        place.lab.run(alone, day(number).isoformat())
-    ended = place.fill(job)
-    assert states(ended) == ["published"] * 4
-    assert place.commits("together") == 1
-    assert place.rows("together") == sorted(ROWS, key=repr)
-    for number in (1, 2):
-        single = place.lab.state(alone, day(number).isoformat())
-        chunked = place.lab.state(job, day(number).isoformat())
-        assert chunked.receipt.contents == single.receipt.contents
-        assert (chunked.receipt.rows, chunked.generation, chunked.untouched) == (3, 1, True)
-    assert states(place.fill(job)) == ["unchanged"] * 4
-    assert place.lab.run(job, "2026-04-03", force=True).only_receipt
-    assert place.lab.state(job, "2026-04-03").generation == 2
-    assert states(place.fill(job)) == ["unchanged"] * 4
-
-
-def test_a_chunk_replaces_exactly_its_windows(place: Place) -> None:
-    """What the windows held before is gone, also where nothing comes instead."""
-    held = place.lab.shelf(ROWS)
-    job = place.job("job", held)
-    place.fill(job)
-    held.rows = [(7, "c7", day(2)), (8, "c8", day(4)), (9, "c9", day(1))]
-    ended = place.fill(job, "2026-04-02..2026-04-03", force=True)
-    assert [end.outcome.receipt.rows for end in ended.values()] == [1, 0]
-    assert [end.outcome.receipt.generation for end in ended.values()] == [2, 2]
-    kept = [row for row in ROWS if row[2] in (day(1), day(4))]
-    assert place.rows("job") == sorted([*kept, (7, "c7", day(2))], key=repr)
-    assert place.lab.state(job, "2026-04-01").untouched
-
-
-def test_a_refused_window_is_left_out(place: Place) -> None:
-    rows = [*ROWS, (99, "c1", day(3))]
-    job = place.job("job", rows, audits=[unique("customer"), sql("id <> 20")])
-    ended = place.fill(job)
-    assert states(ended) == ["published", "SP-A01", "SP-A01", "published"]
-    assert "20" in str(ended["2026-04-02"].error.what)
-    assert {row[2] for row in place.rows("job")} == {day(1), day(4)}
-
-
-def test_whoever_is_faster_keeps_its_window(place: Place) -> None:
-    """The chunk is fenced as a whole: nothing of it is committed beside the other's rows."""
-    job = place.job("job")
-    bound, world = place.lab.bind(job), place.lab.world()
-    plans = plan_windows(bound, place.lab.windows(job, DAYS), world, parameters={})
-    place.lab.run(job, "2026-04-02")
-    ended = {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
-    assert states(ended) == ["published", "unchanged", "published", "published"]
-    assert place.lab.state(job, "2026-04-02").generation == 1
-    assert place.rows("job") == sorted(ROWS, key=repr)
-
-
-def test_a_lost_answer_is_found_in_the_target(place: Place) -> None:
-    job = place.job("job")
+    """One commit whose answer may be lost; rows, fingerprints and receipts as of single runs."""
+    held, lab = place.lab.shelf(ROWS), place.lab
+    job, alone = place.job("job", held), place.job("alone")
     assert states(place.fill(job, fault="committed@1:raise")) == ["unchanged"] * 4
     assert place.commits("job") == 1
     assert place.rows("job") == sorted(ROWS, key=repr)
+    lab.run(alone, "2026-04-02")
+    single, chunked = lab.state(alone, "2026-04-02"), lab.state(job, "2026-04-02")
+    assert chunked.receipt.contents == single.receipt.contents
+    assert (chunked.receipt.rows, chunked.generation, chunked.untouched) == (3, 1, True)
+
+    assert lab.run(job, "2026-04-03", force=True).only_receipt
+    held.rows = [(7, "c7", day(2)), (8, "c8", day(4)), (9, "c9", day(1))]
+    ended = place.fill(job, "2026-04-02..2026-04-03", force=True)
+    assert [end.outcome.receipt.rows for end in ended.values()] == [1, 0]
+    assert [end.outcome.receipt.generation for end in ended.values()] == [2, 3]
+    kept = [row for row in ROWS if row[2] in (day(1), day(4))]
+    assert place.rows("job") == sorted([*kept, (7, "c7", day(2))], key=repr)
+    assert states(place.fill(job)) == ["unchanged"] * 4
+
+
+def test_each_window_has_a_fate_of_its_own(place: Place) -> None:
+    """A window that an audit refuses is left out; one that somebody else published stays so."""
+    rows = [*ROWS, (99, "c1", day(3))]
+    job = place.job("job", rows, audits=[unique("customer"), sql("id <> 99")])
+    bound, world = place.lab.bind(job), place.lab.world()
+    plans = plan_windows(bound, place.lab.windows(job, DAYS), world, parameters={})
+    place.lab.run(job, "2026-04-01")
+    ended = {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
+    assert states(ended) == ["unchanged", "published", "SP-A01", "published"]
+    assert "unique(customer)" in ended["2026-04-03"].error.what
+    assert place.lab.state(job, "2026-04-01").generation == 1
+    assert place.rows("job") == sorted((row for row in ROWS if row[2] != day(3)), key=repr)
