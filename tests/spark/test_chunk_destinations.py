@@ -140,3 +140,75 @@ def test_each_window_has_a_fate_of_its_own(place: Place) -> None:
     assert "unique(customer)" in ended["2026-04-03"].error.what
     assert place.lab.state(job, "2026-04-01").generation == 1
     assert place.rows("job") == sorted((row for row in ROWS if row[2] != day(3)), key=repr)
+
+
+HOURS = "2026-04-01T00..2026-04-01T05"
+TIMES = [
+    (n, dt.datetime(2026, 4, 1, n // 4, n % 4 * 15, 30, 500_000, tzinfo=dt.timezone.utc))
+    for n in range(24)
+    if n // 4 != 2
+]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "postgres"])
+def test_windows_of_times_in_a_table_that_is_not_divided_by_them(
+    lab: Any, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """Files of one window hold no rows of another, so the next publish rewrites none."""
+    if kind == "iceberg":
+        lake = request.getfixturevalue("lake")
+        target, read = iceberg("sales.t", time="d"), lambda: len(lake.rows(("sales", "t")))
+    else:
+        lab, db = (request.getfixturevalue(name) for name in ("postgres_lab", "db"))
+        target, read = postgres("t", connection="test", time="d"), lambda: len(db.rows("t"))
+    place = Place(lab, lambda name: target, lambda name: [], lambda name: 0)
+    held = lab.shelf(TIMES)
+
+    def job(window: Window) -> DataFrame:
+        frame = lab.frame(held.rows, "id int, d timestamp")
+        return frame.where((F.col("d") >= window.start) & (F.col("d") < window.end))
+
+    made = lab.define(job, name="t", target=target, spans=True, every="hour", audits=[unique("d")])
+    ended = place.fill(made, HOURS)
+    assert [end.outcome.receipt.rows for end in ended.values()] == [4, 4, 0, 4, 4, 4]
+    assert lab.run(made, "2026-04-01T03", force=True).only_receipt
+    held.rows = TIMES[:10]
+    assert lab.bind(made).target.connectors() == frozenset()
+    assert states(place.fill(made, "2026-04-01T01..2026-04-01T03", force=True)) == ["published"] * 3
+    assert read() == 4 + 4 + 2 + 8
+    assert lab.state(made, "2026-04-01T05").untouched
+    assert states(place.fill(made, HOURS)) == ["unchanged"] * 6
+
+
+def test_a_column_that_rounds_into_the_next_window_is_refused(postgres_lab: Any, db: Any) -> None:
+    """Both windows are in the chunk, so no condition over all of it would tell."""
+    lab = postgres_lab
+    db.all("CREATE TABLE t (id int, d timestamptz(0))")
+    late = dt.datetime(2026, 4, 1, 1, 59, 59, 900_000, tzinfo=dt.timezone.utc)
+    rows = [(1, late - dt.timedelta(hours=1, seconds=9)), (2, late)]
+    target = postgres("t", connection="test", time="d")
+
+    def job(window: Window) -> DataFrame:
+        frame = lab.frame(rows, "id int, d timestamp")
+        return frame.where((F.col("d") >= window.start) & (F.col("d") < window.end))
+
+    place = Place(lab, lambda name: target, db.rows, lambda name: 0)
+    made = lab.define(job, name="t", target=target, spans=True, every="hour")
+    ended = place.fill(made, "2026-04-01T00..2026-04-01T02")
+    assert states(ended) == ["published", "SP-O02", "published"]
+    assert [row[0] for row in db.rows("t")] == [1]
+
+
+def test_months_without_rows_have_receipts_beside_the_partitions(lab: Any) -> None:
+    """A month is many partitions: without rows it has none that could hold its receipt."""
+    base = f"chunks{next(_NUMBERS)}"
+    lab.spark.sql(f"CREATE DATABASE {base}")
+    target = parquet(table=f"{base}.t", partition_by="d")
+    place = Place(lab, lambda name: target, lambda name: [], lambda name: 0)
+    job = place.job("t", every="month")
+    assert states(place.fill(job, "2026-03..2026-06")) == ["published"] * 4
+    assert [lab.state(job, f"2026-0{n}").receipt.rows for n in (3, 4, 5, 6)] == [0, 12, 0, 0]
+    assert states(place.fill(job, "2026-03..2026-06")) == ["unchanged"] * 4
+    assert states(place.fill(job, "2026-03..2026-06", force=True)) == ["published"] * 4
+    assert [lab.state(job, f"2026-0{n}").generation for n in (3, 4, 5, 6)] == [2, 2, 2, 2]
+    lab.spark.sql(f"DROP DATABASE {base} CASCADE")
