@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from setpoint import Pipeline, Window, iceberg, parquet, postgres, sql, unique
 from setpoint.flow.backfill import backfill
 from setpoint.flow.chunk import why_alone
+from setpoint.flow.recover import remains
 from setpoint.flow.run import plan_windows
 from setpoint.flow.steps import How
 
@@ -138,7 +139,11 @@ def test_each_window_has_a_fate_of_its_own(place: Place) -> None:
     ended = {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
     assert states(ended) == ["unchanged", "published", "SP-A01", "published"]
     assert "unique(customer)" in ended["2026-04-03"].error.what
+    assert ended["2026-04-04"].outcome.tries == 1
     assert place.lab.state(job, "2026-04-01").generation == 1
+    for item in remains(bound, world, [], older_than=dt.timedelta(0)):
+        item.drop(item.leftover.location)
+    assert list(bound.target.leftovers()) == []
     assert place.rows("job") == sorted((row for row in ROWS if row[2] != day(3)), key=repr)
 
 

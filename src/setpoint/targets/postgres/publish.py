@@ -16,7 +16,7 @@ from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe
-from setpoint.targets.postgres.commit import Again, commit, drop_quietly, unread
+from setpoint.targets.postgres.commit import Again, commit, drop_quietly, rename_rest, unread
 from setpoint.targets.postgres.create import fitted
 from setpoint.targets.postgres.lock import lock
 from setpoint.targets.postgres.names import TableName
@@ -103,6 +103,8 @@ class Publishing:
             self._replace(connection, table, stage, xid)
         if stage.clip is None:
             drop_quietly(connection, stage)
+        else:
+            rename_rest(connection, stage)
         return table.oid, notes
 
     def _wanted(self) -> Sequence[str] | None:
