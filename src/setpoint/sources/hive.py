@@ -135,12 +135,13 @@ class HiveSource:
         return increment(self._frame(session), self._source, after, again, self.label)
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
-        if window not in self._now:
+        now = self._now.pop(window, None)
+        if now is None:
             # One look for all windows that were read together.
             self._found = None
-            read = self._together if window in self._together else (window,)
-            self._now = dict(self.pin(read))
-        if self._now.pop(window).fingerprint != pinned.fingerprint:
+            found = dict(self.pin(self._together if window in self._together else (window,)))
+            now, self._now = found.pop(window), found
+        if now.fingerprint != pinned.fingerprint:
             raise changed(self._name, self.label, "its partitions or files are others now")
 
     def _frame(self, session: SparkSession) -> DataFrame:
