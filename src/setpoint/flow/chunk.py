@@ -166,7 +166,7 @@ class ChunkAttempt:
             with self._step("publish"):
                 verdicts = self._published(session, parts, results)
         self._reach("published")
-        self._record(verdicts, results)
+        self._record(verdicts, results, parts)
         return verdicts, results
 
     def _evaluated(self, session: Any) -> Any:
@@ -273,11 +273,11 @@ class ChunkAttempt:
         self,
         verdicts: Mapping[Window, Verdict],
         results: Mapping[Window, tuple[AuditResult, ...]],
+        parts: Mapping[Window, Staged],
     ) -> None:
         target, recording = self._target, self._recording
-        if all(verdict.only_receipt for verdict in verdicts.values()):
-            with suppress(SetpointError):
-                target.drop_stage(self._place)
+        if parts:
+            self._tidy([parts[w] for w, verdict in verdicts.items() if not verdict.only_receipt])
         published = [verdict.published for verdict in verdicts.values() if verdict.published]
         recording.receipts(target.uri, published)
         for window, found in results.items():
@@ -291,6 +291,14 @@ class ChunkAttempt:
                 for window, attempt in self._ids.items()
             ]
         )
+
+    def _tidy(self, live: Sequence[Staged]) -> None:
+        """Remove what no commit needs; what cannot be removed now is listed by recover."""
+        with suppress(SetpointError):
+            if live:
+                self._target.tidy_stage(max(live, key=lambda part: part.rows))
+            else:
+                self._target.drop_stage(self._place)
 
     def _settle(self, error: UnknownCommitError) -> dict[Window, Verdict]:
         """The commit's answer was lost: ask the target which windows landed."""
@@ -306,7 +314,7 @@ class ChunkAttempt:
         if not verdicts:
             self._recording.finish("unknown", error=error)
             raise error
-        self._record(verdicts, {})
+        self._record(verdicts, {}, {})
         return verdicts
 
     def _outcomes(

@@ -123,8 +123,13 @@ class DeltaSource:
     def read_span(
         self, session: SparkSession, span: Span, pins: Mapping[Window, Pinned]
     ) -> DataFrame:
-        (version,) = {pins[window].version for window in span}
-        return self._read(session, span, version)
+        versions = {pins[window].version for window in span}
+        if len(versions) == 1:
+            return self._read(session, span, versions.pop())
+        from setpoint.spark.union import united
+
+        # What several publishes have read may be several versions.
+        return united([(window, self.read(session, window, pins[window])) for window in span])
 
     def _read(self, session: SparkSession, stretch: Stretch, version: int | None) -> DataFrame:
         snapshot = self._at(version)

@@ -24,6 +24,7 @@ from setpoint.model.origin import Files, refuse_shared_address
 from setpoint.model.run import Pinned
 from setpoint.model.slice import NULL_PARTITION, SliceRule
 from setpoint.model.source import Source
+from setpoint.model.span import Span, Stretch
 from setpoint.model.window import Window
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
 from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
@@ -59,6 +60,8 @@ class FilesSource:
         self._every = every
         self._timezone = timezone
         self._lists: dict[tuple[str, ...], list[SeenFile]] = {}
+        self._together: tuple[Window, ...] = ()
+        self._listed_again: set[Window] = set()
 
     @property
     def label(self) -> str:
@@ -84,13 +87,33 @@ class FilesSource:
         return f"{self._source.time} in {window.id}" if self._source.time else "whole"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
-        frame = self._frame(session, window, pinned)
+        self._together, self._listed_again = (window,), set()
+        return self._clipped(self._frame(session, window, pinned), window)
+
+    def read_span(
+        self, session: SparkSession, span: Span, pins: Mapping[Window, Pinned]
+    ) -> DataFrame:
+        if self._files.by_window and self._source.time is not None:
+            from setpoint.spark.union import united
+
+            # A row of one window in the file of another is no row of any.
+            read = [(window, self.read(session, window, pins[window])) for window in span]
+            self._together = span.windows
+            return united(read)
+        self._together, self._listed_again = span.windows, set()
+        for window in span:
+            self._refuse_absent(window, pins[window])
+        every = {file.path: file for window in span for file in pins[window].handle}
+        owned = [every[path] for path in sorted(every)]
+        return self._clipped(self._loaded(session, span.windows[0], owned), span)
+
+    def _clipped(self, frame: DataFrame, stretch: Stretch) -> DataFrame:
         if self._source.time is None:
             return frame
         from setpoint.spark.clip import clipped
 
         kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
-        return clipped(frame, self._rule(kinds), window, self.label)
+        return clipped(frame, self._rule(kinds), stretch, self.label)
 
     def read_increment(
         self,
@@ -105,7 +128,11 @@ class FilesSource:
         return increment(frame, self._source, after, again, self.label)
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
-        self._lists.clear()
+        if window not in self._listed_again:
+            # One look for all windows that were read together.
+            self._lists.clear()
+            self._listed_again = {*self._together} if window in self._together else {window}
+        self._listed_again.discard(window)
         now = {file.path: file for file in self._owned(window)}
         for file in pinned.handle:
             if file.path not in now:
@@ -114,14 +141,21 @@ class FilesSource:
                 raise changed(self._name, self.label, f"{file.path} is another file now")
 
     def _frame(self, session: SparkSession, window: Window | None, pinned: Pinned) -> DataFrame:
-        from setpoint.spark.files import literal_path
-        from setpoint.spark.loading import Folders, load
+        self._refuse_absent(window, pinned)
+        return self._loaded(session, window, pinned.handle)
 
-        owned: list[SeenFile] = pinned.handle
-        if not owned and self._files.absent == "fail":
+    def _refuse_absent(self, window: Window | None, pinned: Pinned) -> None:
+        if not pinned.handle and self._files.absent == "fail":
             paths = self._files.paths if window is None else self._files.paths_of(window)
             what = f"no file of {window.id if window else 'it'} is at {some_of(paths)}"
             raise missing(self._name, self.label, what)
+
+    def _loaded(
+        self, session: SparkSession, window: Window | None, owned: Sequence[SeenFile]
+    ) -> DataFrame:
+        from setpoint.spark.files import literal_path
+        from setpoint.spark.loading import Folders, load
+
         # Without a file of its own a window reads nothing, in the columns of the others.
         chosen = owned or self._listed(window)
         if not chosen and not self._files.schema:

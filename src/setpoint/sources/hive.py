@@ -16,6 +16,7 @@ from setpoint.model.mark import Mark
 from setpoint.model.run import Pinned
 from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
 from setpoint.model.source import Source
+from setpoint.model.span import Span, Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
 from setpoint.sources.names import check_names, clipped, look_at_names
@@ -50,6 +51,8 @@ class HiveSource:
         self._every = every
         self._timezone = timezone
         self._found: tuple[Metastore, TableInfo] | None = None
+        self._together: tuple[Window, ...] = ()
+        self._now: dict[Window, Pinned] = {}
 
     @property
     def label(self) -> str:
@@ -102,6 +105,15 @@ class HiveSource:
         return self._rule(self._looked_up()[1]).predicate(window)
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
+        return self._read(session, window)
+
+    def read_span(
+        self, session: SparkSession, span: Span, pins: Mapping[Window, Pinned]
+    ) -> DataFrame:
+        return self._read(session, span)
+
+    def _read(self, session: SparkSession, stretch: Stretch) -> DataFrame:
+        self._together, self._now = windows_of(stretch), {}
         frame = self._frame(session)
         if self._source.time is None:
             return frame
@@ -109,7 +121,7 @@ class HiveSource:
         rule = self._rule(info)
         if rule.by_name and rule.column not in info.partition_columns:
             look_at_names(self._name, self.label, rule, self._every, frame)
-        return clipped(frame, rule, window, self.label)
+        return clipped(frame, rule, stretch, self.label)
 
     def read_increment(
         self,
@@ -123,8 +135,13 @@ class HiveSource:
         return increment(self._frame(session), self._source, after, again, self.label)
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
-        self._found = None
-        if self.pin([window])[window].fingerprint != pinned.fingerprint:
+        now = self._now.pop(window, None)
+        if now is None:
+            # One look for all windows that were read together.
+            self._found = None
+            found = dict(self.pin(self._together if window in self._together else (window,)))
+            now, self._now = found.pop(window), found
+        if now.fingerprint != pinned.fingerprint:
             raise changed(self._name, self.label, "its partitions or files are others now")
 
     def _frame(self, session: SparkSession) -> DataFrame:

@@ -17,6 +17,7 @@ from setpoint.model.mark import Mark
 from setpoint.model.run import Pinned
 from setpoint.model.slice import SliceRule
 from setpoint.model.source import Source
+from setpoint.model.span import Span, Stretch
 from setpoint.model.window import Window
 from setpoint.sources.failures import clip_rule, gone, missing, unreadable
 from setpoint.sources.names import check_names, clipped, look_at_names
@@ -87,6 +88,20 @@ class IcebergSource:
         return self._rule(self._newest()).predicate(window)
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
+        return self._read(session, window, pinned)
+
+    def read_span(
+        self, session: SparkSession, span: Span, pins: Mapping[Window, Pinned]
+    ) -> DataFrame:
+        first = pins[span.windows[0]]
+        if all(pins[window].handle is first.handle for window in span):
+            return self._read(session, span, first)
+        from setpoint.spark.union import united
+
+        # What several publishes have read may be several versions.
+        return united([(window, self.read(session, window, pins[window])) for window in span])
+
+    def _read(self, session: SparkSession, stretch: Stretch, pinned: Pinned) -> DataFrame:
         frame = self._frame(session, pinned)
         if self._source.time is None:
             return frame
@@ -94,7 +109,7 @@ class IcebergSource:
         rule = self._rule(version)
         if rule.by_name and version.files and not self._check_names(version, rule):
             look_at_names(self._name, self.label, rule, self._every, frame)
-        return clipped(frame, rule, window, self.label)
+        return clipped(frame, rule, stretch, self.label)
 
     def read_increment(
         self,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -16,11 +15,12 @@ from setpoint.model.window import Window
 from setpoint.spark.audits import violation
 from setpoint.spark.contents import HASH, fingerprint_sums, fingerprint_text, quoted, row_hash
 from setpoint.spark.failures import explain
+from setpoint.spark.ordinal import WindowOrdinal, window_ordinal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_WINDOW, _ROWS, _AUDIT = "__setpoint_window", "__setpoint_rows", "__setpoint_audit"
 
 
 @dataclass
@@ -55,27 +55,23 @@ def divide(
     doubtful = [position for position, count in violations.items() if count]
     shares = {window: Share(dict.fromkeys(violations, 0)) for window in windows}
     low, high = fingerprint_sums(HASH)
-    value = quoted(rule.column)
+    place = window_ordinal(rule, windows)
     counts = [F.count_if(violation(audits[n], staged.schema)).alias(f"a{n}") for n in doubtful]
     grouped = (
         staged.withColumn(HASH, row_hash(staged.schema))
-        # Instants reach Python as times of the machine's clock; a number does not change.
-        .groupBy(F.expr(f"unix_micros({value})" if rule.kind == "timestamp" else value).alias("v"))
+        .groupBy(F.expr(place.sql).alias(_WINDOW))
         .agg(F.expr("count(1) AS n"), F.expr(f"{low} AS l"), F.expr(f"{high} AS h"), *counts)
     )
     try:
         found = grouped.collect()
     except Exception as error:
         raise explain(error, "counting the staged rows of each window") from error
-    owner = rule.index(windows)
     for row in found:
-        window = owner(_typed(rule, row["v"]))
-        if window is None:
-            raise AssertionError("a row outside of the windows was staged")
-        shares[window].add(row["n"], row["l"], row["h"])
+        share = shares[place.owner(row[_WINDOW])]
+        share.add(row["n"], row["l"], row["h"])
         for n in doubtful:
-            shares[window].violations[n] += row[f"a{n}"]
-    doubled = _doubled(staged, rule, windows, audits)
+            share.violations[n] += row[f"a{n}"]
+    doubled = _doubled(staged, place, audits)
     for window, share in shares.items():
         share.contents = fingerprint_text(share.rows, share.low, share.high)
         share.unique = frozenset(n for n, found in doubled.items() if window not in found)
@@ -83,38 +79,25 @@ def divide(
 
 
 def _doubled(
-    staged: DataFrame, rule: SliceRule, windows: Sequence[Window], audits: Sequence[Audit]
+    staged: DataFrame, place: WindowOrdinal, audits: Sequence[Audit]
 ) -> dict[int, set[Window]]:
-    """For audits of keys, by position, the windows in which a key is there twice.
-
-    All in one job, where a window has one value of the column that divides the rows; no audit is
-    named where that is not so.
-    """
+    """For audits of keys, by position, the windows in which a key is there twice; in one job."""
     keys = {n: audit.columns for n, audit in enumerate(audits) if isinstance(audit, Unique)}
-    if not keys or any(rule.only_value(window) is None for window in windows):
+    if not keys:
         return {}
-    value = quoted(rule.column)
     frames = [
-        staged.groupBy(*map(quoted, dict.fromkeys((rule.column, *columns))))
-        .agg(F.expr("count(1) AS n"))
-        .where("n > 1")
-        .groupBy(F.expr(value).alias("v"))
-        .agg(F.lit(n).alias("audit"))
+        staged.groupBy(F.expr(place.sql).alias(_WINDOW), *map(quoted, columns))
+        .agg(F.expr(f"count(1) AS {_ROWS}"))
+        .where(f"{_ROWS} > 1")
+        .select(_WINDOW, F.lit(n).alias(_AUDIT))
+        .distinct()
         for n, columns in keys.items()
     ]
     try:
         found = reduce(lambda rows, more: rows.unionAll(more), frames).collect()
     except Exception as error:
         raise explain(error, "looking for keys that are there twice") from error
-    owner = rule.index(windows)
     doubled: dict[int, set[Window]] = {n: set() for n in keys}
     for row in found:
-        if (window := owner(row["v"])) is not None:
-            doubled[row["audit"]].add(window)
+        doubled[row[_AUDIT]].add(place.owner(row[_WINDOW]))
     return doubled
-
-
-def _typed(rule: SliceRule, value: Any) -> Any:
-    if rule.kind == "timestamp" and value is not None:
-        return _EPOCH + timedelta(microseconds=value)
-    return value

@@ -43,8 +43,8 @@ def united(
     return reduce(lambda rows, more: rows.unionAll(more), guarded)
 
 
-def gathered(frame: DataFrame, column: str) -> DataFrame:
-    """The rows of one value of a column side by side, if they are shuffled anyway.
+def gathered(frame: DataFrame, *columns: str) -> DataFrame:
+    """The rows of one value of some columns side by side, if they are shuffled anyway.
 
     After a shuffle every task holds rows of every window, and would write a file for each. Where
     nothing is shuffled, rows stay where they are: to move all of them only for this would cost
@@ -52,7 +52,7 @@ def gathered(frame: DataFrame, column: str) -> DataFrame:
     """
     if not _shuffles(frame):
         return frame
-    return frame.hint("rebalance", F.col(quoted(column)))
+    return frame.hint("rebalance", *(F.col(quoted(name)) for name in columns))
 
 
 def _shuffles(frame: DataFrame) -> bool:

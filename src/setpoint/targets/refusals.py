@@ -12,7 +12,7 @@ from setpoint.errors import (
     UnknownCommitError,
     for_example,
 )
-from setpoint.model.run import Run, Statement
+from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew
 
 
@@ -85,7 +85,7 @@ def rows_differ(label: str, counted: int, stored: int, stage: str) -> PermanentE
 
 
 def contradicts(
-    run: Run, write: InsertNew, count: int, rows: int, *example: object
+    run: Statement, write: InsertNew, count: int, rows: int, *example: object
 ) -> RefusedError:
     """Events that are stored with other content; without an example if none could be read."""
     return RefusedError(

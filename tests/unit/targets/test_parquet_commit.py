@@ -29,7 +29,7 @@ def commit() -> Commit:
     session: Any = SimpleNamespace(_jsparkSession=None)
     run = Run(orders, WINDOW, {}, {}, "c", {})
     receipt = Receipt("orders", WINDOW.id, "UTC", "day", "key", 1, "attempt", 2, None, None, "")
-    return Commit(Metastore(session, "sales", "orders"), LocalFiles(), None, run, receipt)
+    return Commit(Metastore(session, "sales", "orders"), LocalFiles(), None, run, {WINDOW: receipt})
 
 
 def fail(error: Exception) -> None:

@@ -12,8 +12,8 @@ from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Chunk
 from setpoint.model.slice import typed
 from setpoint.model.window import Window
-from setpoint.spark.division import divide
 from setpoint.spark.failures import root_cause
+from setpoint.targets.chunk import dividing, shares
 from setpoint.targets.delta import commit
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import application_id, open_snapshot
@@ -38,9 +38,7 @@ def divided(
 ) -> dict[Window, Staged]:
     """What a stage holds of each window: its files, rows, fingerprint and violations."""
     stage: DeltaStage = staged.handle
-    rule = stage.scope.rule
-    if rule is None:
-        raise TypeError(f"{chunk.label} is not divided by a column")
+    rule = dividing(stage.scope, chunk)
     windows, owner = chunk.window.windows, rule.index(chunk.window)
     files: dict[Window, list[StagedFile]] = {window: [] for window in windows}
     for file in stage.files:
@@ -48,15 +46,10 @@ def divided(
         if window is None:
             raise AssertionError("a row outside of the span was staged")
         files[window].append(file)
-    shares = divide(read_back(session, storage, staged), rule, windows, audits, staged.violations)
+    parts = shares(read_back(session, storage, staged), staged, chunk, attempts, audits)
     return {
         window: replace(
-            staged,
-            attempt=attempts[window],
-            rows=shares[window].rows,
-            contents=shares[window].contents,
-            violations=shares[window].violations,
-            proven=shares[window].unique,
+            part,
             files=files_digest(file.path for file in files[window]),
             handle=replace(
                 stage,
@@ -65,7 +58,7 @@ def divided(
                 clip=rule.predicate(window),
             ),
         )
-        for window in windows
+        for window, part in parts.items()
     }
 
 

@@ -15,8 +15,9 @@ from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
 from setpoint.model.table import Delta
 from setpoint.model.window import Window
-from setpoint.model.write import InsertNew, Merge, Overwrite
+from setpoint.model.write import InsertNew, Merge
 from setpoint.targets import leftovers
+from setpoint.targets.chunk import alone_by_pattern
 from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
@@ -175,8 +176,8 @@ class DeltaTarget:
 
     def alone(self) -> str:
         mechanism = self._mechanism(self._snapshot())
-        if not isinstance(self._pipeline.write, Overwrite):
-            return f"{type(self._pipeline.write).__name__} publishes each window by itself"
+        if by_pattern := alone_by_pattern(self._pipeline.write):
+            return by_pattern
         return "" if mechanism.kind == "files" else mechanism.words
 
     def divide(

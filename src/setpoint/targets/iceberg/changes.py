@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.model.ports import Staged
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
 from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, Replace
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
@@ -59,7 +59,7 @@ class Changes:
         self,
         open_session: Callable[[], SparkSession],
         version: Version,
-        run: Run,
+        run: Statement,
         staged: Staged,
         folder: str,
     ) -> None:

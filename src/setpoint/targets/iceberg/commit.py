@@ -1,4 +1,4 @@
-"""The commit: one snapshot that swaps files and carries the receipt, or nothing at all.
+"""The commit: one snapshot that swaps files and carries the receipts, or nothing at all.
 
 It is refused by the catalog when main has moved since we looked, so what we saw is what we
 replace. pyiceberg would rebase a refused commit on the newer state by itself; that is switched
@@ -7,13 +7,13 @@ off, because whether it still holds is for us to find out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.receipt import ENVELOPE, Receipt, seal
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
 from setpoint.spark.failures import root_cause
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.generations import LastPublish
@@ -63,20 +63,20 @@ def begin(version: Version, fit: Fit | None) -> Transaction:
 
 def fill(
     transaction: Transaction,
-    receipt: Receipt,
+    receipts: Sequence[Receipt],
     remove: tuple[DataFile, ...],
     add: tuple[DataFile, ...],
     published: Mapping[str, str],
     *,
     by_name: bool,
 ) -> None:
-    """Put files, receipt and generations into a transaction; nothing is sent yet."""
+    """Put files, receipts and generations into a transaction; nothing is sent yet."""
     metadata = transaction.table_metadata
     properties = dict(published)
     if by_name and _NAME_MAPPING not in metadata.properties:
         properties[_NAME_MAPPING] = metadata.schema().name_mapping.model_dump_json()
     transaction.set_properties(properties)
-    update = transaction.update_snapshot(snapshot_properties={ENVELOPE: seal([receipt])})
+    update = transaction.update_snapshot(snapshot_properties={ENVELOPE: seal(receipts)})
     with update.overwrite() if remove else update.merge_append() as snapshot:
         for file in remove:
             snapshot.delete_data_file(file)
@@ -85,19 +85,20 @@ def fill(
 
 
 def properties_after(
-    version: Version | None, transaction: Transaction, receipt: Receipt
+    version: Version | None, transaction: Transaction, receipts: Sequence[Receipt]
 ) -> dict[str, str]:
-    """The table properties that say what was published, after this receipt."""
-    sequence = transaction.table_metadata.next_sequence_number()
-    last = version.last_publishes(receipt.pipeline) if version else {}
-    last[receipt.window] = LastPublish(receipt.generation, sequence)
-    found = {generations.property_of(receipt.pipeline): generations.encode(last)}
-    if receipt.tombstones:
-        known = version.tombstone_places(receipt.pipeline) if version else {}
-        for place in receipt.tombstones:
+    """The table properties that say what was published, after these receipts of a pipeline."""
+    sequence, pipeline = transaction.table_metadata.next_sequence_number(), receipts[0].pipeline
+    last = version.last_publishes(pipeline) if version else {}
+    last |= {item.window: LastPublish(item.generation, sequence) for item in receipts}
+    found = {generations.property_of(pipeline): generations.encode(last)}
+    places = [place for item in receipts for place in item.tombstones]
+    if places:
+        known = version.tombstone_places(pipeline) if version else {}
+        for place in places:
             known.setdefault(place, LastPublish(0, sequence))
-        kept = {place: known[place] for place in receipt.tombstones}
-        found[generations.tombstones_of(receipt.pipeline)] = generations.encode(kept)
+        kept = {place: known[place] for place in places}
+        found[generations.tombstones_of(pipeline)] = generations.encode(kept)
     return found
 
 
@@ -108,7 +109,7 @@ def data_files(change: Change, storage: Storage, transaction: Transaction) -> tu
 
 
 @contextmanager
-def preparing(run: Run) -> Iterator[None]:
+def preparing(run: Statement) -> Iterator[None]:
     """Write what a commit refers to; a failure here has committed nothing."""
     from pyiceberg.exceptions import ValidationException
 
@@ -120,7 +121,7 @@ def preparing(run: Run) -> Iterator[None]:
         raise out_of_reach(f"the metadata of {run.label}", error) from error
 
 
-def send(run: Run, transaction: Transaction) -> None:
+def send(run: Statement, transaction: Transaction) -> None:
     """Send the commit; tell a lost race and an unseen outcome apart."""
     from pyiceberg.exceptions import (
         CommitFailedException,
@@ -144,7 +145,7 @@ def send(run: Run, transaction: Transaction) -> None:
         raise _told(run, error) from error
 
 
-def _told(run: Run, error: Exception) -> SetpointError:
+def _told(run: Statement, error: Exception) -> SetpointError:
     """A refusal that is an answer, or an outcome that nobody saw."""
     from pyiceberg.exceptions import (
         AuthorizationExpiredError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -24,23 +25,24 @@ if TYPE_CHECKING:
 def refuse_if_fenced(
     pipeline: Pipeline,
     version: Version | None,
-    window: Window,
-    expected: SliceState,
+    expected: Mapping[Window, SliceState],
     staged: Staged | None,
 ) -> None:
-    """Refuse to commit when the window, or the newest one where that counts, has moved."""
+    """Refuse to commit when a window, or the newest one where that counts, has moved."""
     if version is None:
-        if expected.generation or staged is None:
+        if staged is None or any(state.generation for state in expected.values()):
             raise Fenced(SliceState(0, None, None))
         return
-    last = version.last_publishes(pipeline.name).get(window.id)
-    generation = last.generation if last else 0
+    last = version.last_publishes(pipeline.name)
+    known = {window: last[window.id].generation for window in expected if window.id in last}
     by_newest = pipeline.newest_counts
-    if generation != expected.generation or staged is None or by_newest:
-        state = Slices(pipeline, version).states([window], {})[window]
-        newer = by_newest and _is_newer(pipeline, state.newest, expected.newest)
-        if generation != expected.generation or newer or not (staged or state.untouched):
-            raise Fenced(state)
+    moved = [w for w, state in expected.items() if known.get(w, 0) != state.generation]
+    if moved or staged is None or by_newest:
+        states = Slices(pipeline, version).states(list(expected), {})
+        for window, state in states.items():
+            newer = by_newest and _is_newer(pipeline, state.newest, expected[window].newest)
+            if window in moved or newer or not (staged or state.untouched):
+                raise Fenced(state)
     if staged is not None:
         _refuse_if_moved_away(version, staged.handle)
 

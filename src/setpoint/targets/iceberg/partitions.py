@@ -6,7 +6,7 @@ come back from the names of the folders that Spark makes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from setpoint.errors import RefusedError
 from setpoint.model.slice import NULL_PARTITION, SliceRule
+from setpoint.model.span import Stretch, windows_of
 from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
 from setpoint.targets.iceberg.ranges import TIME_TRANSFORMS, ordinal, stored_value
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DIVIDER = "__setpoint_p"
+WINDOW = "__setpoint_w"
 _FUNCTIONS = "setpoint_functions"
 _EXPRESSIONS = {
     "year": "year({0}) - 1970",
@@ -75,14 +77,14 @@ class Layout:
         """Whether only the connector can compute a transform."""
         return any(part.transform.startswith(("bucket", "truncate")) for part in self.parts)
 
-    def constants(self, rule: SliceRule | None, window: Window) -> dict[int, Any]:
-        """The partition values that all rows of the window share, by the field's position."""
+    def constants(self, rule: SliceRule | None, stretch: Stretch) -> dict[int, Any]:
+        """The partition values that all rows of the stretch share, by the field's position."""
         found: dict[int, Any] = {}
         for position, part in enumerate(self.parts):
             if part.transform == "void":
                 found[position] = None
             elif rule is not None and part.column == rule.column:
-                value = _constant(part, rule, window)
+                value = _constant(part, rule, stretch)
                 if value is not None:
                     found[position] = value
         return found
@@ -128,6 +130,25 @@ class Layout:
         return f"{_FUNCTIONS}.system.{name}({int(width)}, {column})"
 
 
+def by_window(frame: DataFrame, rule: SliceRule, windows: Sequence[Window]) -> DataFrame:
+    """The frame with a column WINDOW, so that no file has rows of two windows."""
+    from pyspark.sql import functions as F
+
+    from setpoint.spark.ordinal import window_ordinal
+
+    text = f"concat('v', cast({window_ordinal(rule, windows).sql} AS string))"
+    return frame.withColumn(WINDOW, F.expr(text))
+
+
+def window_in(path: str) -> str:
+    """What WINDOW is in all rows of a file, from the folders of its path."""
+    for folder in path.split("/")[:-1]:
+        name, _, text = unquote(folder).partition("=")
+        if name == WINDOW:
+            return text[1:]
+    raise ValueError(f"{path} is not divided by windows")
+
+
 def refuse_unsupported(layout: Layout, table: object) -> None:
     """Refuse a partitioning that staged files cannot be fitted to."""
     for part in layout.parts:
@@ -169,19 +190,19 @@ def columns_of(layout: Layout) -> tuple[str, ...]:
     return tuple(part.column for part in layout.parts if part.transform != "void")
 
 
-def _constant(part: Part, rule: SliceRule, window: Window) -> Any:
-    only = rule.only_value(window)
+def _constant(part: Part, rule: SliceRule, stretch: Stretch) -> Any:
+    only = rule.only_value(stretch)
     if part.transform == "identity":
         if only is None:
             return None
         if rule.kind == "date":
-            return stored_value("date", window.day)
+            return stored_value("date", windows_of(stretch)[0].day)
         return int(only) if rule.kind in ("integer", "long") else only
     if part.transform not in TIME_TRANSFORMS or rule.kind in ("string", "integer", "long"):
         return None
     from datetime import timedelta
 
-    start, end = rule.bounds(window)
+    start, end = rule.bounds(stretch)
     last = end - (timedelta(days=1) if rule.kind == "date" else timedelta(microseconds=1))
     first = ordinal(part.transform, start)
     return first if first == ordinal(part.transform, last) else None

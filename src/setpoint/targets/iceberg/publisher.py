@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
 from setpoint.model.ports import Fenced, Published, Staged
-from setpoint.model.receipt import Receipt, SliceState, files_digest
-from setpoint.model.run import Run
+from setpoint.model.receipt import Receipt, SliceState
+from setpoint.model.run import Run, Statement
+from setpoint.model.span import windows_of
+from setpoint.model.window import Window
 from setpoint.model.write import Merge, Overwrite, Replace
 from setpoint.spark.failures import explain, root_cause
 from setpoint.targets.iceberg import commit
@@ -31,11 +33,11 @@ _TURNS = 100
 
 
 class Publisher:
-    """One publish of one run; `look` gives the table as it is when it is called."""
+    """One publish of one run, or of several at once; `look` gives the table as it is now."""
 
     def __init__(
         self,
-        run: Run,
+        run: Statement,
         name: TableName,
         *,
         look: Callable[[], Version | None],
@@ -49,22 +51,28 @@ class Publisher:
         self._run, self._name, self._look = run, name, look
         self._open_session, self._draft, self._numbers = open_session, draft, numbers
 
-    def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
+    def publish(
+        self,
+        receipts: Sequence[Receipt],
+        staged: Staged | None,
+        expected: Mapping[Window, SliceState],
+    ) -> list[Published]:
         """Commit on what was looked at; look again when another writer was faster."""
         run, moved = self._run, ""
         for _ in range(_TURNS):
             version = self._look()
-            refuse_if_fenced(run.pipeline, version, run.window, expected, staged)
+            refuse_if_fenced(run.pipeline, version, expected, staged)
             try:
                 change = self._change(version, staged)
                 with commit.preparing(run):
-                    transaction, receipt = self._prepared(version, receipt, staged, change)
+                    transaction, receipts = self._prepared(version, receipts, staged, change)
                 commit.send(run, transaction)
             except commit.TableMoved as error:
                 moved = root_cause(error)
                 continue
             with after_commit(run):
-                return replace(self._confirmed(receipt, staged), notes=change.notes)
+                found = self._confirmed(receipts, counted=staged is not None)
+            return [replace(published, notes=change.notes) for published in found]
         raise lost_races(run, _TURNS, moved)
 
     def _change(self, version: Version | None, staged: Staged | None) -> Change:
@@ -74,7 +82,7 @@ class Publisher:
         if version is None:
             return Change(add=staged.handle.files)
         run, removed = self._run, list[str]()
-        if isinstance(run.pipeline.write, Merge):
+        if isinstance(run, Run) and isinstance(run.pipeline.write, Merge):
             places = tombstones.against(version.tombstones(run.pipeline.name), run.window)
             removed = [version.storage.spark_path(place) for place in places]
         folder = f"{staged.location}/kept-{next(self._numbers)}"
@@ -86,9 +94,13 @@ class Publisher:
             raise explain(error, f"rewriting files for {run.label}") from error
 
     def _prepared(
-        self, version: Version | None, receipt: Receipt, staged: Staged | None, change: Change
-    ) -> tuple[Transaction, Receipt]:
-        """The transaction, ready to be sent, and the receipt in it."""
+        self,
+        version: Version | None,
+        receipts: Sequence[Receipt],
+        staged: Staged | None,
+        change: Change,
+    ) -> tuple[Transaction, list[Receipt]]:
+        """The transaction, ready to be sent, and the receipts in it."""
         stage: IcebergStage | None = staged.handle if staged else None
         if version is not None:
             transaction = commit.begin(version, stage.fit if stage else None)
@@ -100,58 +112,73 @@ class Publisher:
         if stage is not None:
             refuse_other_ids(self._name, transaction, stage)
         add = commit.data_files(change, storage, transaction)
-        receipt = replace(receipt, **self._details(version, staged, change, add))
+        detailed = self._detailed(version, receipts, staged, change, add)
         commit.fill(
             transaction,
-            receipt,
+            detailed,
             change.remove,
             add,
-            commit.properties_after(version, transaction, receipt),
+            commit.properties_after(version, transaction, detailed),
             by_name=version is None or any(file.ids == {} for file in change.add),
         )
-        return transaction, receipt
+        return transaction, detailed
 
-    def _details(
-        self, version: Version | None, staged: Staged | None, change: Change, add: Sequence[Any]
-    ) -> dict[str, Any]:
-        """What a receipt says beyond what the protocol knows: its files, its tombstones."""
-        pipeline, window = self._run.pipeline, self._run.window
-        found: dict[str, Any] = {}
-        if isinstance(pipeline.write, Merge):
-            known = version.tombstones(pipeline.name) if version else ()
+    def _detailed(
+        self,
+        version: Version | None,
+        receipts: Sequence[Receipt],
+        staged: Staged | None,
+        change: Change,
+        add: Sequence[Any],
+    ) -> list[Receipt]:
+        """The receipts with what the protocol does not know: their files, their tombstones."""
+        run = self._run
+        if isinstance(run, Run) and isinstance(run.pipeline.write, Merge):
+            known = version.tombstones(run.pipeline.name) if version else ()
             new = staged.handle.tombstones if staged else None
-            found["tombstones"] = tombstones.after(known, window, new)
-        if staged is None:
-            return found
-        if version is None:
-            return {**found, "files": files_digest(file.file_path for file in add)}
+            after = tombstones.after(known, run.window, new)
+            receipts = [replace(receipt, tombstones=after) for receipt in receipts]
+        if staged is None or version is None:
+            return list(receipts)  # of a new table, the files are those that were staged
         gone = {file.file_path for file in change.remove}
         left = [file for file in version.files if file.file_path not in gone]
-        after = Slices(pipeline, version).files([window], [*left, *add])[window]
-        return {**found, "files": version.digest_of(after.all)}
+        windows = windows_of(run.window)
+        files = Slices(run.pipeline, version).files(windows, [*left, *add])
+        return [
+            replace(receipt, files=version.digest_of(files[window].all))
+            for window, receipt in zip(windows, receipts, strict=True)
+        ]
 
-    def _confirmed(self, receipt: Receipt, staged: Staged | None) -> Published:
-        """Read the target's own word, and count the slice: nobody has to remember to check."""
-        run, version, state = self._run, self._look(), SliceState(0, None, None)
+    def _confirmed(self, receipts: Sequence[Receipt], *, counted: bool) -> list[Published]:
+        """Read the target's own word, and count the slices: nobody has to remember to check."""
+        run, version, windows = self._run, self._look(), windows_of(self._run.window)
+        states: Mapping[Window, SliceState] = {}
         if version is not None:
-            state = Slices(run.pipeline, version).states([run.window], {})[run.window]
-        published = version.landed(run.window.id, receipt.attempt) if version else None
-        if published is None:
-            if state.generation >= receipt.generation:
-                raise Fenced(state)
-            raise not_in_table(run)
-        if staged is not None and isinstance(run.pipeline.write, (Overwrite, Replace)):
-            ours = state.receipt is not None and state.receipt.attempt == receipt.attempt
-            if ours and state.untouched and state.rows not in (None, receipt.rows):
-                raise PermanentError(
-                    "SP-P04",
-                    f"{run.label} was published with {receipt.rows:,} rows, but its slice holds "
-                    f"{state.rows}.",
-                    why="This must not happen; somebody may have written metadata by hand.",
-                    state=f"The window holds {state.rows} rows; its old ones are in the snapshot "
-                    "before.",
-                    next="Please report this with the table's metadata. To go back: "
-                    f"CALL {self._name.catalog}.system.rollback_to_snapshot"
-                    f"('{'.'.join(self._name.identifier)}', <the snapshot before>)",
-                )
-        return published
+            states = Slices(run.pipeline, version).states(windows, {})
+        found = []
+        for window, receipt in zip(windows, receipts, strict=True):
+            state = states.get(window, SliceState(0, None, None))
+            published = version.landed(window.id, receipt.attempt) if version else None
+            if published is None:
+                if state.generation >= receipt.generation:
+                    raise Fenced(state)
+                raise not_in_table(run)
+            if counted and isinstance(run.pipeline.write, (Overwrite, Replace)):
+                self._refuse_other_rows(window, receipt, state)
+            found.append(published)
+        return found
+
+    def _refuse_other_rows(self, window: Window, receipt: Receipt, state: SliceState) -> None:
+        ours = state.receipt is not None and state.receipt.attempt == receipt.attempt
+        if not ours or not state.untouched or state.rows in (None, receipt.rows):
+            return
+        raise PermanentError(
+            "SP-P04",
+            f"{self._run.pipeline.name}[{window.id}] was published with {receipt.rows:,} rows, but "
+            f"its slice holds {state.rows}.",
+            why="This must not happen; somebody may have written metadata by hand.",
+            state=f"The window holds {state.rows} rows; its old ones are in the snapshot before.",
+            next="Please report this with the table's metadata. To go back: "
+            f"CALL {self._name.catalog}.system.rollback_to_snapshot"
+            f"('{'.'.join(self._name.identifier)}', <the snapshot before>)",
+        )

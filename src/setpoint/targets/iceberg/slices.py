@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
+from setpoint.model.span import Stretch
 from setpoint.model.window import Window
 from setpoint.model.write import DeleteInsert, Overwrite, Replace
 from setpoint.targets.iceberg.generations import LastPublish
@@ -21,6 +22,8 @@ from setpoint.targets.refusals import no_slice_column
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
+
+_Stretch = TypeVar("_Stretch", bound=Stretch)
 
 
 @dataclass
@@ -38,10 +41,10 @@ class SliceFiles:
 def files_of(
     version: Version,
     rule: SliceRule | None,
-    windows: Sequence[Window],
+    windows: Sequence[_Stretch],
     given: Sequence[DataFile],
-) -> dict[Window, SliceFiles]:
-    """The files among the given ones that may hold rows of each window."""
+) -> dict[_Stretch, SliceFiles]:
+    """The files among the given ones that may hold rows of each window, or each span."""
     found = {window: SliceFiles() for window in windows}
     if rule is None:
         for window in windows:
@@ -76,9 +79,9 @@ class Slices:
         return KINDS.get(str(field.field_type), str(field.field_type))
 
     def files(
-        self, windows: Sequence[Window], among: Sequence[DataFile] | None = None
-    ) -> dict[Window, SliceFiles]:
-        """The files, all live ones or those given, that may hold rows of each window."""
+        self, windows: Sequence[_Stretch], among: Sequence[DataFile] | None = None
+    ) -> dict[_Stretch, SliceFiles]:
+        """The files, all live ones or those given, that may hold rows of each window or span."""
         version = self._version
         return files_of(version, self.rule, windows, version.files if among is None else among)
 
@@ -154,14 +157,16 @@ class Slices:
         return sum(file.record_count for file in files.inside)
 
 
-def _candidates(rule: SliceRule, windows: Sequence[Window]) -> Callable[[Values], Sequence[Window]]:
+def _candidates(
+    rule: SliceRule, windows: Sequence[_Stretch]
+) -> Callable[[Values], Sequence[_Stretch]]:
     """A function from a file's values to the windows among these that they may belong to."""
     if rule.kind in ("string", "integer", "long"):
         return lambda values: [w for w in windows if _may_hold(rule, w, values)]
     ordered = sorted(((*rule.bounds(window), window) for window in windows), key=lambda x: x[0])
     starts, ends = [item[0] for item in ordered], [item[1] for item in ordered]
 
-    def found(values: Values) -> Sequence[Window]:
+    def found(values: Values) -> Sequence[_Stretch]:
         if values.nothing:
             return ()
         first = bisect_right(ends, values.least) if values.least is not None else 0
@@ -171,11 +176,11 @@ def _candidates(rule: SliceRule, windows: Sequence[Window]) -> Callable[[Values]
     return found
 
 
-def _may_hold(rule: SliceRule, window: Window, values: Values) -> bool:
+def _may_hold(rule: SliceRule, window: Stretch, values: Values) -> bool:
     return not values.nothing and rule.overlaps(window, values.least, values.most)
 
 
-def _alone(rule: SliceRule, window: Window, values: Values) -> bool:
+def _alone(rule: SliceRule, window: Stretch, values: Values) -> bool:
     """Whether all rows of a file belong to the window."""
     if values.nulls or values.least is None or values.most is None:
         return False

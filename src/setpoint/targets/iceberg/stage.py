@@ -19,15 +19,17 @@ from setpoint.model import tombstones
 from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
 from setpoint.model.receipt import files_digest
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Statement
 from setpoint.model.scope import Scope
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED
 from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
+from setpoint.spark.union import gathered
+from setpoint.targets.chunk import dividing
 from setpoint.targets.iceberg.files import StagedFile, staged_files
-from setpoint.targets.iceberg.partitions import Layout
+from setpoint.targets.iceberg.partitions import WINDOW, Layout, by_window
 from setpoint.targets.iceberg.schema import Fit
 from setpoint.targets.iceberg.storage import ROWS, Storage
 from setpoint.targets.refusals import rows_differ
@@ -43,7 +45,8 @@ class IcebergStage:
     """The Iceberg side of a stage.
 
     `files` become live if they are committed as they are; files of rows that remove a key are
-    not among them. `tombstones` is the folder that remembers those keys, or empty.
+    not among them. `tombstones` is the folder that remembers those keys, or empty. `folder` is
+    where the rows lie: those of a window that is part of a larger stage have one of their own.
     """
 
     storage: Storage
@@ -53,12 +56,13 @@ class IcebergStage:
     files: tuple[StagedFile, ...]
     schema: T.StructType
     fields: Sequence[dict[str, Any]]
+    folder: str
     tombstones: str = ""
 
 
 def write(
     frame: DataFrame,
-    run: Run,
+    run: Statement,
     attempt: str,
     audits: Sequence[Audit],
     *,
@@ -76,6 +80,10 @@ def write(
     checks = Checks(frame, run, audits, condition=condition, required=fit.required)
     known = layout.constants(scope.rule, run.window)
     divided, dividers = layout.divided(with_ids(checks.frame, fit), known)
+    if isinstance(run, Chunk):
+        divided = by_window(divided, dividing(scope, run), run.window.windows)
+        dividers = [WINDOW, *dividers]
+        divided = gathered(divided, *dividers) if run.pipeline.spans else divided
     try:
         with field_ids(frame.sparkSession):
             observed = spark_stage.write_parquet(
@@ -114,6 +122,7 @@ def write(
             files=files,
             schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
             fields=fields,
+            folder=folder,
             tombstones=tombstones.folder_of(location) if deletes else "",
         ),
         deletes=deletes,
@@ -125,7 +134,7 @@ def write(
 def read_back(session: SparkSession, staged: Staged) -> DataFrame:
     """The staged rows as a frame, with the flag of a removed key where the write removes any."""
     stage: IcebergStage = staged.handle
-    place = stage.storage.spark_path(f"{staged.location}/{ROWS}")
+    place = stage.storage.spark_path(stage.folder)
     return spark_stage.read_staged(session, staged, place, {})
 
 
@@ -174,7 +183,7 @@ def _forget(storage: Storage, folder: str) -> None:
         storage.drop(folder)
 
 
-def _refuse_odd_files(run: Run, fit: Fit, files: Sequence[StagedFile], rows: int) -> None:
+def _refuse_odd_files(run: Statement, fit: Fit, files: Sequence[StagedFile], rows: int) -> None:
     stored = sum(file.rows for file in files)
     if stored != rows:
         raise rows_differ(run.label, rows, stored, "was dropped")

@@ -12,12 +12,13 @@ from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
 from setpoint.model.table import Iceberg
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Overwrite, Replace
 from setpoint.targets import leftovers
+from setpoint.targets.chunk import alone_by_pattern
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 from setpoint.targets.iceberg.log import Version, open_version
 from setpoint.targets.iceberg.partitions import Layout, columns_of, refuse_unsupported
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from setpoint.targets.iceberg.draft import Draft
+    from setpoint.targets.iceberg.publisher import Publisher
 
 _TURNS = 100
 
@@ -116,10 +118,12 @@ class IcebergTarget:
             self._shares_files = any(item.shared for item in slices.files(windows).values())
         return slices.states(windows, recall(version.table_id) if recall else {})
 
-    def location(self, run: Run, attempt: str) -> str:
+    def location(self, run: Statement, attempt: str) -> str:
         return f"{FOLDER}/{run.pipeline.name}/{run.window.slug}/{attempt}"
 
-    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+    def stage(
+        self, frame: DataFrame, run: Statement, attempt: str, audits: Sequence[Audit]
+    ) -> Staged:
         from setpoint.spark.audits import check_columns
         from setpoint.spark.tombstones import keep
         from setpoint.targets.iceberg import schema, stage
@@ -193,17 +197,38 @@ class IcebergTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        from setpoint.targets.iceberg.publisher import Publisher
-
-        publisher = Publisher(
-            run,
-            self._name,
-            look=self._version,
-            open_session=lambda: self._reader(session),
-            draft=self._draft,
-            numbers=self._rewrites,
+        (published,) = self._publisher(session, run).publish(
+            [receipt], staged, {run.window: expected}
         )
-        return publisher.publish(receipt, staged, expected)
+        return published
+
+    def alone(self) -> str:
+        return alone_by_pattern(self._pipeline.write)
+
+    def divide(
+        self,
+        session: SparkSession,
+        staged: Staged,
+        chunk: Chunk,
+        attempts: Mapping[Window, str],
+        audits: Sequence[Audit],
+    ) -> Mapping[Window, Staged]:
+        from setpoint.targets.iceberg.chunk import divided
+
+        return divided(session, staged, chunk, attempts, audits)
+
+    def publish_chunk(
+        self,
+        session: SparkSession,
+        chunk: Chunk,
+        receipts: Sequence[Receipt],
+        parts: Sequence[Staged] | None,
+        expected: Mapping[Window, SliceState],
+    ) -> Sequence[Published]:
+        from setpoint.targets.iceberg.chunk import together
+
+        staged = together(parts) if parts else None
+        return self._publisher(session, chunk).publish(receipts, staged, expected)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         version = self._version()
@@ -259,6 +284,18 @@ class IcebergTarget:
                 )
             self._own = (session, reader(session, self._settings, self._name))
         return self._own[1]
+
+    def _publisher(self, session: SparkSession, run: Statement) -> Publisher:
+        from setpoint.targets.iceberg.publisher import Publisher
+
+        return Publisher(
+            run,
+            self._name,
+            look=self._version,
+            open_session=lambda: self._reader(session),
+            draft=self._draft,
+            numbers=self._rewrites,
+        )
 
     def _draft(
         self,

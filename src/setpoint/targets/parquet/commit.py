@@ -6,19 +6,21 @@ of the table; the caller has looked at the table under the same lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.errors import PermanentError, RefusedError, SetpointError
 from setpoint.model.receipt import Receipt, files_digest
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
+from setpoint.model.slice import SliceRule
+from setpoint.model.window import Window
 from setpoint.spark.failures import root_cause
 from setpoint.targets.parquet.manifest import Entry, Manifest, carried, latest, newest_name
 from setpoint.targets.parquet.metastore import Metastore, Partition
 from setpoint.targets.parquet.storage import Files
-from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, units_digest
+from setpoint.targets.parquet.view import RECEIPTS, RUNS, Unit, View, typed_value, units_digest
 from setpoint.targets.refusals import after_commit, unseen
 
 if TYPE_CHECKING:
@@ -27,17 +29,22 @@ if TYPE_CHECKING:
 
 
 class Commit:
-    """One publish of one window, about to land."""
+    """One publish of one window, or of several at once, about to land."""
 
     def __init__(
-        self, metastore: Metastore, files: Files, view: View | None, run: Run, receipt: Receipt
+        self,
+        metastore: Metastore,
+        files: Files,
+        view: View | None,
+        run: Statement,
+        receipts: Mapping[Window, Receipt],
     ) -> None:
         self._metastore, self._files, self._view = metastore, files, view
-        self._run, self.receipt = run, receipt
+        self._run, self.receipts = run, dict(receipts)
         self._so_far = "The window holds its old rows."
-        self._looked_at: Sequence[Unit] = ()
-        if view is not None:
-            self._looked_at = view.owned([run.window])[run.window]
+        self._owned: Mapping[Window, Sequence[Unit]] = view.owned(list(receipts)) if view else {}
+        self._looked_at = [unit for units in self._owned.values() for unit in units]
+        self.empty: list[Window] = []
         held = view.hold(self._looked_at) if view else {}
         aside = view.aside if view else None
         self._number = 1 + max(
@@ -48,25 +55,25 @@ class Commit:
         """Create a partitioned table that has no rows yet."""
         self._swap([], [], stage)
 
-    def receipt_alone(self) -> None:
-        """Renew the receipt beside rows that stay."""
+    def receipts_alone(self) -> None:
+        """Renew the receipts beside rows that stay."""
         view = self._view
         assert view is not None
-        self.receipt = replace(self.receipt, files=view.digest(self._looked_at))
-        known = latest(view.entries(self._looked_at), self._run.pipeline.name)
-        last = known.get(self._run.window.id)
-        entry = Entry(self._number, last.changed if last else 0, self.receipt)
-        if not self._looked_at:
-            beside = view.aside.entries if view.aside else ()
+        aside = []
+        for window, units in self._owned.items():
+            self.receipts[window] = replace(self.receipts[window], files=view.digest(units))
+            last = latest(view.entries(units), self._run.pipeline.name).get(window.id)
+            entry = Entry(self._number, last.changed if last else 0, self.receipts[window])
+            if not units:
+                aside.append(entry)
+                continue
+            home = min(units, key=lambda unit: unit.name)
+            self._absorb(entry, [unit for unit in units if unit != home], view.all_units())
+            self._take_over(home, entry, view.all_units())
+        if aside:
+            entries = carried([*(view.aside.entries if view.aside else ()), *aside])
             place = f"{view.info.root}/{RECEIPTS}"
-            self._put(
-                place,
-                Manifest(self._number, carried([*beside, entry]), {}, 0, view.identity),
-            )
-            return
-        home = min(self._looked_at, key=lambda unit: unit.name)
-        self._absorb(entry, [unit for unit in self._looked_at if unit != home], view.all_units())
-        self._take_over(home, entry, view.all_units())
+            self._put(place, Manifest(self._number, entries, {}, 0, view.identity))
 
     def _absorb(self, entry: Entry, units: Sequence[Unit], all_units: str) -> None:
         """Take note of rows that somebody else put into units which the window shares."""
@@ -100,7 +107,10 @@ class Commit:
         )
 
     def rows(self, contents: Sequence[Content], stage: ParquetStage) -> list[str]:
-        """Publish new contents of units; gives back the folders that nobody needs any more."""
+        """Publish new contents of units; gives back the folders that nobody needs any more.
+
+        Afterwards `empty` has the windows that no unit holds: their receipts lie beside the rows.
+        """
         view, root = self._view, stage.root
         old = {frozenset(u.spec.items()): u for u in (view.units if view else ())}
         replaced = [old[k] for c in contents if (k := frozenset(c.spec.items())) in old]
@@ -113,28 +123,56 @@ class Commit:
                 why="Readers would see a half-made table, and a crash would leave one.",
                 next="Make the window one partition, or use delta(...) or iceberg(...).",
             )
-        paths = (f"{c.folder.removeprefix(f'{root}/')}/{n}" for c in contents for n in c.files)
-        self.receipt = replace(self.receipt, files=files_digest(paths))
-        aside = list(view.aside.entries) if view and view.aside else []
+        units = units_digest(after.values())
+        by_window = self._by_window(contents, stage.scope.rule)
+        self.empty = [window for window, own in by_window.items() if not own]
         done: list[str] = []
-        for content in contents:
-            before = old.get(frozenset(content.spec.items()))
-            done += self._describe(content, before, aside, units_digest(after.values()))
+        for window, own in by_window.items():
+            paths = (f"{c.folder.removeprefix(f'{root}/')}/{n}" for c in own for n in c.files)
+            self.receipts[window] = replace(self.receipts[window], files=files_digest(paths))
+            entry = Entry(self._number, self._number, self.receipts[window])
+            aside = self._beside(window)
+            for content in own:
+                before = old.get(frozenset(content.spec.items()))
+                done += self._describe(content, before, [*aside, entry], units)
         self._swap(contents, replaced, stage)
-        if view is not None:
+        if view is not None and not view.by_partition:
             stays = [unit for unit in self._looked_at if unit not in replaced]
-            entry = Entry(self._number, self._number, self.receipt)
+            (receipt,) = self.receipts.values()
             with after_commit(self._run):
-                self._absorb(entry, stays, units_digest(after.values()))
+                self._absorb(Entry(self._number, self._number, receipt), stays, units)
         return [*done, self._empty_place(root)]
 
+    def _by_window(
+        self, contents: Sequence[Content], rule: SliceRule | None
+    ) -> dict[Window, list[Content]]:
+        """The contents of each window: all of them where there is but one."""
+        windows = list(self.receipts)
+        if len(windows) == 1 or rule is None:
+            return {windows[0]: list(contents)}
+        owner = rule.index(windows)
+        found: dict[Window, list[Content]] = {window: [] for window in windows}
+        for content in contents:
+            window = owner(typed_value(rule, content.spec))
+            if window is None:
+                raise AssertionError("a partition outside of the windows is to be moved")
+            found[window].append(content)
+        return found
+
+    def _beside(self, window: Window) -> list[Entry]:
+        """The entries beside the rows; of many windows each needs only its own."""
+        aside = self._view.aside if self._view else None
+        entries = list(aside.entries) if aside else []
+        if len(self.receipts) == 1:
+            return entries
+        return [entry for entry in entries if entry.receipt.window == window.id]
+
     def _describe(
-        self, content: Content, before: Unit | None, aside: Sequence[Entry], units: str
+        self, content: Content, before: Unit | None, entries: Sequence[Entry], units: str
     ) -> list[str]:
         """Write the manifest of a new folder; gives back what was superseded long enough ago."""
         view = self._view
         held = view.hold([before])[before.location] if view and before else None
-        entry = Entry(self._number, self._number, self.receipt)
         old = held.manifest if held else None
         kept = before.location if before and f"/{RUNS}/" in before.location else ""
         done = [place for place in (old.superseded if old else ()) if place != kept]
@@ -143,7 +181,7 @@ class Commit:
             content.folder,
             Manifest(
                 commit=self._number,
-                entries=carried([*aside, *(held.entries if held else ()), entry]),
+                entries=carried([*(held.entries if held else ()), *entries]),
                 files=content.files,
                 rows=content.rows,
                 table=view.identity if view else "",
@@ -193,7 +231,7 @@ class Commit:
             self._guarded(lambda: metastore.add(new))
 
     def _empty_place(self, root: str) -> str:
-        return f"{root}/{RUNS}/.empty/{self.receipt.attempt}"
+        return f"{root}/{RUNS}/.empty/{next(iter(self.receipts.values())).attempt}"
 
     def _guarded(self, call: Callable[[], None]) -> None:
         try:

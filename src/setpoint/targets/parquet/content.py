@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.model.ports import Staged
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.slice import NULL_PARTITION
+from setpoint.model.span import windows_of
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import stage as spark_stage
 from setpoint.spark import tombstones
@@ -30,7 +31,7 @@ from setpoint.targets.parquet.stage import (
     spec_of,
 )
 from setpoint.targets.parquet.storage import Files
-from setpoint.targets.parquet.view import Unit, View
+from setpoint.targets.parquet.view import Unit, View, typed_value
 from setpoint.targets.refusals import contradicts, kept_stored, rows_differ
 from setpoint.targets.storage import footer_of
 
@@ -56,15 +57,33 @@ class Change:
     notes: tuple[str, ...] = ()
 
 
-def staged_as_read(view: View | None, run: Run, staged: Staged, files: Files) -> Change:
-    """The stage itself; units of the window that it does not fill become empty."""
+def staged_as_read(view: View | None, run: Statement, staged: Staged, files: Files) -> Change:
+    """The stage itself; units of the windows that it does not fill become empty.
+
+    Of a chunk's stage only the rows of the windows that are published now are taken.
+    """
     stage: ParquetStage = staged.handle
+    rule, windows = stage.scope.rule, windows_of(run.window)
     constant: Spec = {}
-    if stage.only_value is not None and stage.scope.rule is not None:
-        constant = {stage.scope.rule.column: stage.only_value}
-    found = _contents(files, stage.folder, stage.in_folders, constant, staged.rows, run)
-    old = view.owned([run.window])[run.window] if view else []
-    return Change(_in_units(found, old, stage))
+    if stage.only_value is not None and rule is not None:
+        constant = {rule.column: stage.only_value}
+    mine = rule.index(windows) if rule is not None and isinstance(run, Chunk) else None
+    found = _contents(
+        files,
+        stage.folder,
+        stage.in_folders,
+        constant,
+        staged.rows,
+        run,
+        lambda spec: mine is None or rule is None or mine(typed_value(rule, spec)) is not None,
+    )
+    owned = view.owned(windows) if view else {}
+    old = [unit for units in owned.values() for unit in units]
+    if rule is not None and stage.partition_by == (rule.column,):
+        # A window that is one partition has it even if it is empty, as when it is run by itself.
+        values = ((window, rule.only_value(window)) for window in windows)
+        old += [Unit({rule.column: v}, "") for w, v in values if v and not owned.get(w)]
+    return Change(_in_units(found, old, stage, f"{stage.folder}-none/{run.window.slug}"))
 
 
 def computed(
@@ -104,7 +123,7 @@ def computed(
     rows = rows.select(*map(quoted, stage.fit.columns))
     parts = list(stage.partition_by)
     found = _contents(files, folder, parts, {}, _written(rows, folder, parts), run)
-    return Change(_in_units(found, units, stage, folder), notes)
+    return Change(_in_units(found, units, stage, f"{folder}-none"), notes)
 
 
 def _by_key(
@@ -242,7 +261,8 @@ def _contents(
     in_folders: Sequence[str],
     constant: Spec,
     rows: int,
-    run: Run,
+    run: Statement,
+    mine: Callable[[Spec], bool] = lambda spec: True,
 ) -> list[Content]:
     """What a job has written, unit by unit; a window that is one unit has it even if empty."""
     found: dict[str, dict[str, int]] = {} if in_folders else {"": {}}
@@ -254,7 +274,8 @@ def _contents(
     for inner, listed in found.items():
         place = f"{folder}/{inner}" if inner else folder
         spec = {**constant, **spec_of(inner)} if inner else dict(constant)
-        contents.append(Content(spec, place, listed, count_rows(place, listed)))
+        if mine(spec):
+            contents.append(Content(spec, place, listed, count_rows(place, listed)))
     counts = [content.rows for content in contents]
     known = [count for count in counts if count is not None]
     if len(known) == len(counts):
@@ -274,15 +295,17 @@ def count_rows(folder: str, names: Iterable[str]) -> int | None:
 
 
 def _in_units(
-    found: Sequence[Content], old: Sequence[Unit], stage: ParquetStage, folder: str = ""
+    found: Sequence[Content], old: Sequence[Unit], stage: ParquetStage, nothing: str
 ) -> tuple[Content, ...]:
-    """The contents under the names that their units have; other units become empty."""
+    """The contents under the names that their units have; other units become empty.
+
+    `nothing` is the folder below which the empty ones get theirs.
+    """
     names: dict[tuple[str, ...], Spec] = {}
     for unit in old:
         names.setdefault(_canonical(unit.spec, stage), unit.spec)
     renamed = [replace(c, spec=names.get(_canonical(c.spec, stage), c.spec)) for c in found]
     filled = [content.spec for content in renamed]
     empty = [unit.spec for unit in old if unit.spec not in filled]
-    place = folder or stage.folder
-    emptied = [Content(spec, f"{place}-none/{n}", {}, 0) for n, spec in enumerate(empty)]
+    emptied = [Content(spec, f"{nothing}/{n}", {}, 0) for n, spec in enumerate(empty)]
     return (*renamed, *emptied)

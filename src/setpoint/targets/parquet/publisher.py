@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from setpoint.errors import SetpointError
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Run, Statement
+from setpoint.model.span import windows_of
 from setpoint.model.tombstones import after, against
 from setpoint.model.window import Window
 from setpoint.spark.failures import explain
@@ -36,12 +37,12 @@ _OPEN_TURNS = 3
 
 
 class Publisher:
-    """One publish of one run; `look` gives the table as it is when it is called."""
+    """One publish of one run, or of several at once; `look` gives the table as it is now."""
 
     def __init__(
         self,
         session: SparkSession,
-        run: Run,
+        run: Statement,
         *,
         root: str,
         files: Files,
@@ -55,7 +56,12 @@ class Publisher:
         self._root, self._files = root, files
         self._metastore, self._look = metastore, look
 
-    def publish(self, receipt: Receipt, staged: Staged | None, expected: SliceState) -> Published:
+    def publish(
+        self,
+        receipts: Sequence[Receipt],
+        staged: Staged | None,
+        expected: Mapping[Window, SliceState],
+    ) -> list[Published]:
         """Publish under the lock; what is computed is computed before, and again if need be."""
         for turn in range(_TURNS):
             before, change = None, None
@@ -64,7 +70,7 @@ class Publisher:
                 before = self._look()
                 self._refuse_if_fenced(before, expected, staged)
                 change = self._change(before, staged)
-            with self._files.locked(f"{self._root}/{FOLDER}/lock", receipt.attempt):
+            with self._files.locked(f"{self._root}/{FOLDER}/lock", receipts[0].attempt):
                 view = self._look()
                 self._refuse_if_fenced(view, expected, staged)
                 if staged is not None:
@@ -72,24 +78,25 @@ class Publisher:
                         change = self._change(view, staged)
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
-                return self._commit(view, receipt, staged, change)
+                return self._commit(view, receipts, staged, change)
         raise lost_races(self._run, _TURNS)
 
     def _change(self, view: View | None, staged: Staged) -> Change:
         if staged.handle.direct:
             return content.staged_as_read(view, self._run, staged, self._files)
-        stored, dead = None, list[str]()
+        run, stored, dead = self._run, None, list[str]()
+        assert isinstance(run, Run)  # rows of several windows are published as they were staged
         try:
             if view is not None:
                 self._session.catalog.refreshTable(self._metastore.name)
                 stored = self._session.table(self._metastore.name)
-                dead = against(view.tombstones(), self._run.window)
+                dead = against(view.tombstones(), run.window)
             places = [f"{self._root}/{place}" for place in dead]
             return content.computed(
                 self._session,
                 view,
                 stored,
-                self._run,
+                run,
                 staged,
                 self._files,
                 next(self._numbers),
@@ -98,64 +105,78 @@ class Publisher:
         except SetpointError:
             raise
         except Exception as error:
-            raise explain(error, f"computing the new rows of {self._run.label}") from error
+            raise explain(error, f"computing the new rows of {run.label}") from error
 
     def _commit(
-        self, view: View | None, receipt: Receipt, staged: Staged | None, change: Change | None
-    ) -> Published:
+        self,
+        view: View | None,
+        receipts: Sequence[Receipt],
+        staged: Staged | None,
+        change: Change | None,
+    ) -> list[Published]:
         named = view.tombstones() if view else ()
         new = staged.handle.tombstones if staged else None
-        receipt = replace(receipt, tombstones=after(named, self._run.window, new))
         metastore, files, run = self._metastore, self._files, self._run
-        commit = Commit(metastore, files, view, run, receipt)
+        stated = {
+            window: replace(receipt, tombstones=after(named, window, new))
+            for window, receipt in zip(windows_of(run.window), receipts, strict=True)
+        }
+        commit = Commit(metastore, files, view, run, stated)
         done: list[str] = []
         if staged is not None and change is not None and change.contents:
             done = commit.rows(change.contents, staged.handle)
+            if commit.empty:
+                with after_commit(run):
+                    alone = {window: stated[window] for window in commit.empty}
+                    Commit(metastore, files, self._look(), run, alone).receipts_alone()
         else:
             if view is None and staged is not None:
                 commit.create(staged.handle)
-                commit = Commit(metastore, files, self._look(), run, receipt)
-            commit.receipt_alone()
+                commit = Commit(metastore, files, self._look(), run, stated)
+            commit.receipts_alone()
         with after_commit(run):
             metastore.refresh(self._session)
             now = self._look()
-            published = self._confirmed(commit.receipt, now)
+            published = self._confirmed(stated, now)
         live = [f"{unit.location}/" for unit in now.units] if now else []
         for place in done:
             if not any(location.startswith(f"{place}/") for location in live):
                 with suppress(SetpointError):
                     files.drop(place)
         commit.forget_old_manifests()
-        return replace(published, notes=change.notes if change else ())
+        notes = change.notes if change else ()
+        return [replace(item, notes=notes) for item in published]
 
-    def _confirmed(self, receipt: Receipt, view: View | None) -> Published:
-        """Read the target's own word that the receipt landed."""
-        run = self._run
-        if view is not None:
-            units = view.owned([run.window])[run.window]
-            entry = latest(view.entries(units), run.pipeline.name).get(run.window.id)
-            if entry is not None and entry.receipt.attempt == receipt.attempt:
-                return Published(entry.receipt, entry.commit, view.identity)
-        raise not_in_table(run, "the table's location")
+    def _confirmed(self, receipts: Mapping[Window, Receipt], view: View | None) -> list[Published]:
+        """Read the target's own word that the receipts landed."""
+        owned, found = view.owned(list(receipts)) if view else {}, []
+        for window, receipt in receipts.items():
+            entries = view.entries(owned[window]) if view else []
+            entry = latest(entries, self._run.pipeline.name).get(window.id)
+            if view is None or entry is None or entry.receipt.attempt != receipt.attempt:
+                raise not_in_table(self._run, "the table's location")
+            found.append(Published(entry.receipt, entry.commit, view.identity))
+        return found
 
     def _refuse_if_fenced(
-        self, view: View | None, expected: SliceState, staged: Staged | None
+        self, view: View | None, expected: Mapping[Window, SliceState], staged: Staged | None
     ) -> None:
-        window: Window = self._run.window
         if view is None:
-            if expected.generation or staged is None:
+            if staged is None or any(state.generation for state in expected.values()):
                 raise Fenced(SliceState(0, None, None))
             return
-        state, pipeline = view.states([window], {})[window], self._run.pipeline
-        newer = state.newest != expected.newest and (
-            newest_of([state.newest, expected.newest], pipeline) == state.newest
-        )
-        if (
-            state.generation != expected.generation
-            or (pipeline.newest_counts and newer)
-            or not (staged or state.untouched)
-        ):
-            raise Fenced(state)
+        pipeline = self._run.pipeline
+        for window, state in view.states(list(expected), {}).items():
+            then = expected[window]
+            newer = state.newest != then.newest and (
+                newest_of([state.newest, then.newest], pipeline) == state.newest
+            )
+            if (
+                state.generation != then.generation
+                or (pipeline.newest_counts and newer)
+                or not (staged or state.untouched)
+            ):
+                raise Fenced(state)
         if staged is not None:
             self._refuse_if_moved_away(view, staged)
 

@@ -19,13 +19,14 @@ from setpoint.errors import SetpointError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit
 from setpoint.model.ports import Staged
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Statement
 from setpoint.model.scope import Scope
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED
 from setpoint.spark.checks import Checks
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
+from setpoint.spark.union import gathered
 from setpoint.targets.parquet.schema import Fit
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import RUNS
@@ -40,7 +41,8 @@ ROWS, BATCH = "rows", "batch"
 class ParquetStage:
     """Our side of a stage: `folder` holds the rows; `direct` means as they will be read.
 
-    `tombstones` is the folder that remembers the keys of removed rows, or empty.
+    `tombstones` is the folder that remembers the keys of removed rows, or empty. `clip` is the
+    condition of the window whose part of a larger stage this is, or empty.
     """
 
     fit: Fit
@@ -52,6 +54,7 @@ class ParquetStage:
     partition_by: tuple[str, ...]
     schema: T.StructType
     tombstones: str = ""
+    clip: str = ""
 
     @property
     def in_folders(self) -> list[str]:
@@ -61,14 +64,14 @@ class ParquetStage:
         return [name for name in self.partition_by if name != named]
 
 
-def location(run: Run, attempt: str) -> str:
+def location(run: Statement, attempt: str) -> str:
     """The attempt's folder, relative to the table's root."""
     return f"{RUNS}/{run.pipeline.name}/{run.window.slug}/{attempt}"
 
 
 def write(
     frame: DataFrame,
-    run: Run,
+    run: Statement,
     attempt: str,
     audits: Sequence[Audit],
     *,
@@ -81,6 +84,8 @@ def write(
 ) -> Staged:
     """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
     frame = frame.select(*map(quoted, fit.columns))
+    if run.pipeline.spans and scope.rule is not None and isinstance(run, Chunk):
+        frame = gathered(frame, scope.rule.column)
     schema, window = frame.schema, run.window
     place = location(run, attempt)
     rule = scope.rule
@@ -142,7 +147,8 @@ def read_back(session: SparkSession, staged: Staged) -> DataFrame:
     stage: ParquetStage = staged.handle
     rule, value = stage.scope.rule, stage.only_value
     constant = {rule.column: value} if rule and value else {}
-    return spark_stage.read_staged(session, staged, stage.folder, constant)
+    frame = spark_stage.read_staged(session, staged, stage.folder, constant)
+    return frame.where(stage.clip) if stage.clip else frame
 
 
 def spec_of(folders: str) -> dict[str, str]:

@@ -18,12 +18,13 @@ from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
 from setpoint.model.table import Parquet
 from setpoint.model.window import Window
 from setpoint.model.write import Overwrite, Replace
 from setpoint.targets import leftovers
+from setpoint.targets.chunk import alone_by_pattern
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.storage import Files, files_at
@@ -32,6 +33,8 @@ from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from setpoint.targets.parquet.publisher import Publisher
 
 
 _NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -96,12 +99,14 @@ class ParquetTarget:
             return {window: SliceState(0, None, None) for window in windows}
         return view.states(windows, recall(view.identity) if recall else {})
 
-    def location(self, run: Run, attempt: str) -> str:
+    def location(self, run: Statement, attempt: str) -> str:
         from setpoint.targets.parquet import stage
 
         return stage.location(run, attempt)
 
-    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+    def stage(
+        self, frame: DataFrame, run: Statement, attempt: str, audits: Sequence[Audit]
+    ) -> Staged:
         from setpoint.spark.audits import check_columns
         from setpoint.spark.tombstones import keep
         from setpoint.targets.parquet import schema, stage
@@ -169,19 +174,43 @@ class ParquetTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        from setpoint.targets.parquet.publisher import Publisher
+        publisher = self._publisher(session, run, staged)
+        (published,) = publisher.publish([receipt], staged, {run.window: expected})
+        return published
 
-        root = staged.handle.root if staged else self._root(self._view())
-        publisher = Publisher(
-            session,
-            run,
-            root=root,
-            files=self._files(root),
-            metastore=self._metastore(),
-            look=self._view,
-            numbers=self._rewrites,
-        )
-        return publisher.publish(receipt, staged, expected)
+    def alone(self) -> str:
+        if by_pattern := alone_by_pattern(self._pipeline.write):
+            return by_pattern
+        if not self._is_direct:
+            return "windows share files, and each publish computes new ones"
+        if not self._metastore().swaps_several():
+            return "this metastore moves one partition at a time"
+        return ""
+
+    def divide(
+        self,
+        session: SparkSession,
+        staged: Staged,
+        chunk: Chunk,
+        attempts: Mapping[Window, str],
+        audits: Sequence[Audit],
+    ) -> Mapping[Window, Staged]:
+        from setpoint.targets.parquet.chunk import divided
+
+        return divided(session, staged, chunk, attempts, audits)
+
+    def publish_chunk(
+        self,
+        session: SparkSession,
+        chunk: Chunk,
+        receipts: Sequence[Receipt],
+        parts: Sequence[Staged] | None,
+        expected: Mapping[Window, SliceState],
+    ) -> Sequence[Published]:
+        from setpoint.targets.parquet.chunk import together
+
+        staged = together(parts) if parts else None
+        return self._publisher(session, chunk, staged).publish(receipts, staged, expected)
 
     def landed(self, window: str, attempt: str) -> Published | None:
         view = self._view()
@@ -245,6 +274,20 @@ class ParquetTarget:
         else:
             units = [Unit({}, info.location)]
         return View(self._pipeline, info, identity, units, self._files(info.root))
+
+    def _publisher(self, session: SparkSession, run: Statement, staged: Staged | None) -> Publisher:
+        from setpoint.targets.parquet.publisher import Publisher
+
+        root = staged.handle.root if staged else self._root(self._view())
+        return Publisher(
+            session,
+            run,
+            root=root,
+            files=self._files(root),
+            metastore=self._metastore(),
+            look=self._view,
+            numbers=self._rewrites,
+        )
 
     def _metastore(self) -> Metastore:
         session, known = self._session(), self._known

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from setpoint.model import tombstones
 from setpoint.model.fingerprint import digest
@@ -149,8 +150,7 @@ class View:
         found: dict[Window, list[Unit]] = {window: [] for window in windows}
         owner = rule.index(windows)
         for unit in self.units:
-            text = unit.spec.get(rule.column)
-            window = owner(typed(rule.kind, None if text == NULL_PARTITION else text))
+            window = owner(typed_value(rule, unit.spec))
             if window is not None:
                 found[window].append(unit)
         return found
@@ -255,6 +255,12 @@ class View:
     def tombstones(self) -> tuple[str, ...]:
         """The places where this pipeline's removed keys are remembered."""
         return tombstones.named((e.receipt for e in self.entries(self.units)), self._name)
+
+
+def typed_value(rule: SliceRule, spec: Spec) -> Any:
+    """The value of a partition in the column that tells windows apart."""
+    text = spec.get(rule.column)
+    return typed(rule.kind, None if text == NULL_PARTITION else text)
 
 
 def units_digest(units: Iterable[Unit]) -> str:

@@ -41,7 +41,7 @@ def _unique(server: Server, staged: Staged, run: Run, audit: Unique) -> AuditRes
     if audit.columns in stage.distinct:
         # No two rows had one hash, so no two have one key: nothing is left to be asked.
         return AuditResult(audit.name, audit.severity, True, 0, rows)
-    columns = ", ".join(_compared(stage, name) for name in audit.columns)
+    columns = ", ".join(compared(stage, name) for name in audit.columns)
     groups = f"SELECT {columns}, count(*) AS rows FROM {stage.kept} GROUP BY {columns}"
     with server.session(f"auditing {run.label}") as connection:
         connection.execute("SET LOCAL work_mem = '256MB'")
@@ -63,7 +63,7 @@ def _unique(server: Server, staged: Staged, run: Run, audit: Unique) -> AuditRes
     return AuditResult(audit.name, audit.severity, not count, count, rows, detail, sample)
 
 
-def _compared(stage: PostgresStage, name: str) -> str:
+def compared(stage: PostgresStage, name: str) -> str:
     """A column that can be grouped by: json and xml have no equality of their own."""
     equal = stage.fit.field(name).mapped.cast not in ("json", "xml")
     return f"s.{quote(name)}" if equal else f"s.{quote(name)}::text"

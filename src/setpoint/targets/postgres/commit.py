@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, SetpointError, TransientError, UnknownCommitError
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
+from setpoint.targets.postgres.names import literal
 from setpoint.targets.postgres.server import Server
 from setpoint.targets.refusals import unseen
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from setpoint.targets.postgres.stage import PostgresStage
 
 _ASKED = 50
+_REST = "-rest"
 _LOST = ("", "57P01", "57P02", "57P03")
 
 
@@ -22,7 +25,7 @@ class Again(Exception):
     """Another session was faster: look again."""
 
 
-def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: int) -> bool:
+def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, xid: int) -> bool:
     """Commit; if the answer is lost, ask the server what became of the transaction.
 
     False: it has landed, but the connection is gone.
@@ -48,7 +51,7 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Run, xid: i
     return True
 
 
-def settle(server: Server, run: Run, xid: int, said: str) -> None:
+def settle(server: Server, run: Statement, xid: int, said: str) -> None:
     """Return when the transaction has committed; raise when it has not, or nobody knows."""
     import psycopg
 
@@ -78,7 +81,7 @@ def settle(server: Server, run: Run, xid: int, said: str) -> None:
             raise unseen(run, said)
 
 
-def unread(run: Run, xid: int, said: str) -> UnknownCommitError:
+def unread(run: Statement, xid: int, said: str) -> UnknownCommitError:
     """The commit is known to have landed; what it left could not be read back."""
     return UnknownCommitError(
         "SP-P02",
@@ -101,3 +104,16 @@ def drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> N
         connection.execute(f"DROP TABLE {stage.table.sql}; RELEASE SAVEPOINT stage")
     except psycopg.errors.LockNotAvailable:
         connection.execute("ROLLBACK TO SAVEPOINT stage")
+
+
+def rename_rest(connection: psycopg.Connection[Any], stage: PostgresStage) -> None:
+    """Let a stage of which only a part is published not be taken for one that was published.
+
+    Other windows may still be published from it. Whoever recovers takes its rest for a leftover.
+    """
+    table = f"{literal(stage.table.sql)}::regclass"
+    found = connection.execute(f"SELECT obj_description({table}, 'pg_class')").fetchone()
+    about = json.loads(found[0]) if found and found[0] else {}
+    if not str(about.get("attempt", "")).endswith(_REST):
+        about["attempt"] = f"{about.get('attempt', '')}{_REST}"
+        connection.execute(f"COMMENT ON TABLE {stage.table.sql} IS {literal(json.dumps(about))}")

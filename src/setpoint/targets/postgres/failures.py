@@ -13,7 +13,7 @@ from setpoint.errors import (
     TransientError,
     UsageError,
 )
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
 from setpoint.spark.failures import explain
 from setpoint.spark.workers import told_by_task
 from setpoint.targets.postgres.server import Server
@@ -38,7 +38,7 @@ def without_secrets(server: Server) -> Iterator[None]:
         raise
 
 
-def explained(error: Exception, run: Run, server: Server) -> SetpointError:
+def explained(error: Exception, run: Statement, server: Server) -> SetpointError:
     """What a worker could not do, and whether a retry may heal it."""
     if (told := told_by_task(error)) is not None:
         return told

@@ -16,24 +16,63 @@ _HASHES_PER_TASK = 1_000_000
 _TASKS_WITH_HASHES = 8
 
 INGESTED = (
-    "xid string, rows long, low long, high long, counts array<array<long>>, hashes array<binary>"
+    "xid string, hashes array<binary>, shares array<struct<window: string, rows: long, low: long, "
+    "high: long, counts: array<array<long>>>>"
 )
 
 Batches = Iterable[Any]
 
 
 def ingesting(
-    url: str, settings: str, copy: str, masks: int, keys: int
+    url: str, settings: str, copy: str, masks: int, keys: int, *, by_window: bool = False
 ) -> Callable[[Batches], Batches]:
     """A function for `mapInArrow`: stores a task's rows in one transaction and reports it.
 
     A batch has the rows as lines for COPY, their hashes, the masks of the conditions that hold
-    for them, and the hashes of their keys.
+    for them, and the hashes of their keys. With `by_window` its last column says which window a
+    row belongs to, and what is counted is counted for each; otherwise there is one share of all.
 
     The rows of a task are known by its transaction id. Whoever publishes takes the rows of the
     tasks that Spark says have won; what a task that ran twice left besides is never looked at.
     """
     most_rows, most_tasks, forget = _HASHES_PER_TASK, _TASKS_WITH_HASHES, quick_next()
+
+    def groups_of(batch: Any) -> tuple[list[str], Any, Any]:
+        """The windows of a batch, an order that has the rows of each together, and the starts."""
+        import numpy as np
+
+        if not by_window:
+            return [""], slice(None), np.zeros(1, np.int64)
+        found = batch.column(batch.num_columns - 1).dictionary_encode()
+        codes = found.indices.fill_null(len(found.dictionary)).to_numpy()
+        order = np.argsort(codes, kind="stable")
+        starts = np.append(0, np.flatnonzero(np.diff(codes[order])) + 1)
+        names = [*map(str, found.dictionary.to_pylist()), ""]
+        return [names[code] for code in codes[order[starts]]], order, starts
+
+    def add_to(shares: dict[str, dict[str, Any]], batch: Any) -> None:
+        """Add what a batch holds to the counts of its windows."""
+        import numpy as np
+
+        windows, order, starts = groups_of(batch)
+        hashes = batch.column(1).to_numpy().view(np.uint64)[order]
+        rows = np.diff(np.append(starts, len(hashes)))
+        low = np.add.reduceat(hashes & np.uint64(0xFFFFFFFF), starts)
+        high = np.add.reduceat(hashes >> np.uint64(32), starts)
+        for place, window in enumerate(windows):
+            if window not in shares:
+                shares[window] = {"window": window, "rows": 0, "low": 0, "high": 0}
+                shares[window]["counts"] = np.zeros((masks, 64), np.int64)
+            share = shares[window]
+            share["rows"] += int(rows[place])
+            share["low"] += int(low[place])
+            share["high"] += int(high[place])
+        for number in range(masks):
+            bits = batch.column(2 + number).to_numpy()[order]
+            for bit in range(60) if bits.any() else ():
+                found = np.add.reduceat(bits >> bit & 1, starts)
+                for place in np.flatnonzero(found).tolist():
+                    shares[windows[place]]["counts"][number, bit] += found[place]
 
     def ingest(batches: Batches) -> Batches:
         import numpy as np
@@ -44,8 +83,8 @@ def ingesting(
         context = TaskContext.get()
         proving = bool(keys) and (context is None or context.partitionId() < most_tasks)
         seen: list[list[Any]] = [[] for _ in range(keys)]
-        counts = np.zeros((masks, 64), np.int64)
-        rows = low = high = 0
+        shares: dict[str, dict[str, Any]] = {}
+        rows = 0
         with psycopg.connect(url, autocommit=False) as connection:
             connection.execute("SET LOCAL synchronous_commit = off; " + settings)
             found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
@@ -60,14 +99,8 @@ def ingesting(
                         edges = np.frombuffer(offsets, wide)
                         first, last = edges[lines.offset], edges[lines.offset + len(lines)]
                         target.write(memoryview(data)[first:last])
-                    hashes = batch.column(1).to_numpy().view(np.uint64)
-                    low += int((hashes & np.uint64(0xFFFFFFFF)).sum())
-                    high += int((hashes >> np.uint64(32)).sum())
-                    for number in range(masks):
-                        bits = batch.column(2 + number).to_numpy()
-                        if bits.any():
-                            for bit in range(60):
-                                counts[number, bit] += int((bits >> bit & 1).sum())
+                    if len(lines):
+                        add_to(shares, batch)
                     proving = proving and rows <= most_rows
                     if proving:
                         for number, arrays in enumerate(seen):
@@ -80,16 +113,16 @@ def ingesting(
             distinct = values is not None and not (values[1:] == values[:-1]).any()
             proofs.append(values.tobytes() if values is not None and distinct else None)
         if rows:
+            kinds = {"window": pa.string(), "rows": pa.int64(), "low": pa.int64()}
+            kinds |= {"high": pa.int64(), "counts": pa.list_(pa.list_(pa.int64()))}
+            counted = [{**share, "counts": share["counts"].tolist()} for share in shares.values()]
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([xid], pa.string()),
-                    pa.array([rows], pa.int64()),
-                    pa.array([low], pa.int64()),
-                    pa.array([high], pa.int64()),
-                    pa.array([counts.tolist()], pa.list_(pa.list_(pa.int64()))),
                     pa.array([proofs], pa.list_(pa.binary())),
+                    pa.array([counted], pa.list_(pa.struct(list(kinds.items())))),
                 ],
-                names=["xid", "rows", "low", "high", "counts", "hashes"],
+                names=["xid", "hashes", "shares"],
             )
 
     return ingest

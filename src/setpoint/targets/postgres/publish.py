@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,13 @@ from setpoint.errors import UNCHANGED, PermanentError, TransientError
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Run, Statement
+from setpoint.model.span import windows_of
+from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe
-from setpoint.targets.postgres.commit import Again, commit, drop_quietly, unread
+from setpoint.targets.postgres.commit import Again, commit, drop_quietly, rename_rest, unread
 from setpoint.targets.postgres.create import fitted
 from setpoint.targets.postgres.lock import lock
 from setpoint.targets.postgres.names import TableName
@@ -34,17 +36,17 @@ _TURNS = 20
 
 @dataclass(frozen=True)
 class Publishing:
-    """One publish of one window."""
+    """One publish of one window, or of several at once; each has a receipt."""
 
     server: Server
     name: TableName
-    run: Run
-    receipt: Receipt
+    run: Statement
+    receipts: Sequence[Receipt]
     staged: Staged | None
-    expected: SliceState
+    expected: Mapping[Window, SliceState]
 
-    def execute(self) -> Published:
-        """Commit rows and receipt in one transaction; look again when another one was faster."""
+    def execute(self) -> list[Published]:
+        """Commit rows and receipts in one transaction; look again when another one was faster."""
         for _ in range(_TURNS):
             with self.server.open(f"publishing {self.run.label}") as connection:
                 receipts.ensure_schema(connection)
@@ -54,7 +56,7 @@ class Publishing:
                     continue
         raise lost_races(self.run, _TURNS)
 
-    def _once(self, connection: psycopg.Connection[Any]) -> Published:
+    def _once(self, connection: psycopg.Connection[Any]) -> list[Published]:
         import psycopg
 
         connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {SETTINGS}")
@@ -83,53 +85,58 @@ class Publishing:
             if table
             else {}
         )
-        before = known.get(self.run.window.id)
-        self._refuse_if_fenced(connection, table, before, known)
+        self._refuse_if_fenced(connection, table, known)
         if self.staged is None:
-            if table is None or before is None:
+            if table is None or any(receipt.window not in known for receipt in self.receipts):
                 raise AssertionError("a receipt alone renews one that is there")
-            self._insert(connection, table, xid, before)
+            for receipt in self.receipts:
+                self._insert(connection, receipt, table, xid, known[receipt.window])
             return table.oid, ()
         stage: PostgresStage = self.staged.handle
         if table is None:
             receipts.forget_removals(connection, self.name)
         table = fitted(connection, self.name, self.run.pipeline, table, stage.fit)
-        write = self.run.pipeline.write
-        if isinstance(write, KEYED):
-            notes = self._write_keyed(connection, table, self.staged, write, xid)
+        write, notes = self.run.pipeline.write, tuple[str, ...]()
+        if isinstance(self.run, Run) and isinstance(write, KEYED):
+            notes = self._write_keyed(connection, table, self.run, self.staged, write, xid)
         else:
-            notes = self._replace(connection, table, stage, xid)
-        drop_quietly(connection, stage)
+            self._replace(connection, table, stage, xid)
+        if stage.clip is None:
+            drop_quietly(connection, stage)
+        else:
+            rename_rest(connection, stage)
         return table.oid, notes
 
     def _wanted(self) -> Sequence[str] | None:
-        return None if self.run.pipeline.newest_counts else [self.run.window.id]
+        if self.run.pipeline.newest_counts:
+            return None
+        return [window.id for window in windows_of(self.run.window)]
 
     def _refuse_if_fenced(
         self,
         connection: psycopg.Connection[Any],
         table: StoredTable | None,
-        before: Landed | None,
         known: dict[str, Landed],
     ) -> None:
-        expected, by_newest = self.expected, self.run.pipeline.newest_counts
+        expected, pipeline = self.expected, self.run.pipeline
         if table is None:
-            if expected.generation or self.staged is None:
+            if self.staged is None or any(state.generation for state in expected.values()):
                 raise Fenced(SliceState(0, None, None))
             return
-        generation = before.generation if before else 0
-        newest = newest_of(known, self.run.pipeline) if by_newest else ""
-        newer = newest != expected.newest and (
-            newest_of([newest, expected.newest], self.run.pipeline) == newest
-        )
-        moved = generation != expected.generation or (by_newest and newer)
+        newest = newest_of(known, pipeline) if pipeline.newest_counts else ""
+        moved = set()
+        for window, state in expected.items():
+            generation = known[window.id].generation if window.id in known else 0
+            newer = newest != state.newest and newest_of([newest, state.newest], pipeline) == newest
+            if generation != state.generation or (pipeline.newest_counts and newer):
+                moved.add(window)
         if not moved and self.staged is not None:
             return
-        rule = rule_of(self.run.pipeline, table, self.name)
-        slices = Slices(connection, self.run.pipeline, self.name, table, rule)
-        state = slices.states([self.run.window])[self.run.window]
-        if moved or not state.untouched:
-            raise Fenced(state)
+        rule = rule_of(pipeline, table, self.name)
+        states = Slices(connection, pipeline, self.name, table, rule).states(list(expected))
+        for window, state in states.items():
+            if window in moved or (self.staged is None and not state.untouched):
+                raise Fenced(state)
 
     def _replace(
         self,
@@ -137,19 +144,21 @@ class Publishing:
         table: StoredTable,
         stage: PostgresStage,
         xid: int,
-    ) -> tuple[str, ...]:
+    ) -> None:
         """Out with the rows of the scope, in with the staged ones."""
         from setpoint.targets.postgres.replace import Replacement
 
-        stored = Replacement(connection, self.name, table, stage, self.run).execute()
-        self._refuse_lost_rows(stored, connection, stage)
-        self._insert(connection, table, xid, None, rows_kept=stored)
-        return ()
+        wanted = {receipt.window: receipt.rows for receipt in self.receipts}
+        work = Replacement(connection, self.name, table, stage, self.run, xid, wanted)
+        self._refuse_lost_rows(work.execute(), connection, stage)
+        for receipt in self.receipts:
+            self._insert(connection, receipt, table, xid, None, rows_kept=receipt.rows)
 
     def _write_keyed(
         self,
         connection: psycopg.Connection[Any],
         table: StoredTable,
+        run: Run,
         staged: Staged,
         write: Merge | InsertNew,
         xid: int,
@@ -157,7 +166,7 @@ class Publishing:
         from setpoint.targets.postgres.merge import KeyedWrite
 
         stage: PostgresStage = staged.handle
-        work = KeyedWrite(connection, self.name, table, staged, write, self.run, xid)
+        work = KeyedWrite(connection, self.name, table, staged, write, run, xid)
         work.lock()
         there = connection.execute(f"SELECT count(*) FROM {stage.source}").fetchone()
         self._refuse_lost_rows(int(there[0]) if there else 0, connection, stage)
@@ -172,8 +181,16 @@ class Publishing:
         else:
             more = work.merge()
         drifted = left is not None and left != rows
+        (receipt,) = self.receipts
         self._insert(
-            connection, table, xid, None, seen=seen, table_rows=rows + more, drifted=drifted
+            connection,
+            receipt,
+            table,
+            xid,
+            None,
+            seen=seen,
+            table_rows=rows + more,
+            drifted=drifted,
         )
         return notes
 
@@ -197,6 +214,7 @@ class Publishing:
     def _insert(
         self,
         connection: psycopg.Connection[Any],
+        receipt: Receipt,
         table: StoredTable,
         xid: int,
         before: Landed | None,
@@ -220,7 +238,7 @@ class Publishing:
             "drifted": drifted,
         }
         try:
-            receipts.insert(connection, self.receipt, values)
+            receipts.insert(connection, receipt, values)
         except psycopg.errors.UniqueViolation as error:
             raise Again from error
 
@@ -230,20 +248,23 @@ class Publishing:
 
     def _confirmed(
         self, connection: psycopg.Connection[Any], xid: int, table: int, notes: tuple[str, ...]
-    ) -> Published:
-        """Read the target's own word that the receipt landed."""
+    ) -> list[Published]:
+        """Read the target's own word that the receipts landed."""
         import psycopg
 
-        run, receipt = self.run, self.receipt
-        try:
-            found = receipts.of_attempt(
-                connection, receipt.pipeline, receipt.window, receipt.attempt
-            )
-        except psycopg.Error as error:
-            raise unread(run, xid, self.server.said(error)) from error
-        if found is None:
-            raise unseen(run, f"it was acknowledged, but {receipts.RECEIPTS} has no receipt of it")
-        return Published(found[0], xid, table_id_of(connection, table), notes)
+        landed = []
+        for receipt in self.receipts:
+            try:
+                found = receipts.of_attempt(
+                    connection, receipt.pipeline, receipt.window, receipt.attempt
+                )
+            except psycopg.Error as error:
+                raise unread(self.run, xid, self.server.said(error)) from error
+            if found is None:
+                missing = f"it was acknowledged, but {receipts.RECEIPTS} has no receipt of it"
+                raise unseen(self.run, missing)
+            landed.append(Published(found[0], xid, table_id_of(connection, table), notes))
+        return landed
 
 
 def table_id_of(connection: psycopg.Connection[Any], oid: int) -> str:

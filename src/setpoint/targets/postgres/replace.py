@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, RefusedError
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
+from setpoint.model.span import windows_of
 from setpoint.model.write import DeleteInsert, Overwrite
 from setpoint.targets.postgres.batch import typed_rows
 from setpoint.targets.postgres.catalog import StoredTable
 from setpoint.targets.postgres.names import TableName
-from setpoint.targets.postgres.slices import condition_of
+from setpoint.targets.postgres.slices import Slices, condition_of
 from setpoint.targets.postgres.triggers import counted, keep_writers_out, refuse_cascades
 
 if TYPE_CHECKING:
@@ -22,13 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Replacement:
-    """One DELETE and INSERT of a staged batch."""
+    """One DELETE and INSERT of a staged batch; `wanted` says how many rows each window gets."""
 
     connection: psycopg.Connection[Any]
     name: TableName
     table: StoredTable
     stage: PostgresStage
-    run: Run
+    run: Statement
+    xid: int
+    wanted: Mapping[str, int]
 
     def execute(self) -> int:
         """Replace the rows; how many the table took."""
@@ -61,9 +65,18 @@ class Replacement:
             binary=True,
         ).fetchone()
         stored, strays = found or (0, 0)
-        if strays:
+        if strays := int(strays) or self._moved():
             raise self._strayed(strays)
         return int(stored)
+
+    def _moved(self) -> int:
+        """How many rows went to another window of the chunk than the one they were staged for."""
+        windows, rule = windows_of(self.run.window), self.stage.scope.rule
+        if len(windows) == 1:
+            return 0
+        slices = Slices(self.connection, self.run.pipeline, self.name, self.table, rule)
+        found = slices.written_by(self.xid, windows)
+        return sum(max(0, self.wanted[window.id] - rows) for window, rows in found.items())
 
     @property
     def _may_stray(self) -> bool:

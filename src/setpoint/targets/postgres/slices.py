@@ -19,6 +19,7 @@ from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import SliceState
 from setpoint.model.scope import Scope
 from setpoint.model.slice import SliceRule
+from setpoint.model.span import Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Overwrite
 from setpoint.targets.postgres import receipts
@@ -57,29 +58,59 @@ def rule_of(pipeline: Pipeline, table: StoredTable, name: TableName) -> SliceRul
     return pipeline.slice_rule(kind)
 
 
-def condition_of(scope: Scope, window: Window) -> str:
+def condition_of(scope: Scope, stretch: Stretch) -> str:
     """The rows that a publish replaces, as PostgreSQL writes it."""
     match scope.write:
         case Overwrite():
-            return slice_sql(scope.rule, window)
+            return slice_sql(scope.rule, stretch)
         case DeleteInsert(where) if scope.rule is None:
             return f"({where}\n)"
         case DeleteInsert(where):
-            return f"({where}\n) AND {slice_sql(scope.rule, window)}"
+            return f"({where}\n) AND {slice_sql(scope.rule, stretch)}"
         case _:
             return "true"
 
 
-def slice_sql(rule: SliceRule | None, window: Window) -> str:
-    """The window's slice as a condition in PostgreSQL's spelling."""
+def slice_sql(rule: SliceRule | None, stretch: Stretch) -> str:
+    """The slice of a window or a span as a condition in PostgreSQL's spelling."""
     if rule is None:
         raise TypeError("the target names no column for the window")
     column = quote(rule.column)
     if rule.kind in ("string", "integer", "long"):
-        name = str(rule.only_value(window))
-        return f"{column} = {literal(name) if rule.kind == 'string' else name}"
-    start, end = (moment(rule.kind, bound) for bound in rule.bounds(window))
+        named = [str(rule.only_value(window)) for window in windows_of(stretch)]
+        values = [literal(name) if rule.kind == "string" else name for name in named]
+        return f"{column} IN ({', '.join(values)})" if values[1:] else f"{column} = {values[0]}"
+    start, end = (moment(rule.kind, bound) for bound in rule.bounds(stretch))
     return f"{column} >= {start} AND {column} < {end}"
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Windows told apart in SQL: `sql` has a value for each, `values` are its parameters."""
+
+    sql: str
+    condition: str
+    values: Sequence[Any]
+    owners: Mapping[Any, Window]
+
+    @classmethod
+    def of(cls, rule: SliceRule, windows: Sequence[Window]) -> Buckets:
+        column = quote(rule.column)
+        if rule.by_name:
+            named = {str(rule.only_value(window)): window for window in windows}
+            kind = "text" if rule.kind == "string" else "int8"
+            condition = f"{column} = ANY ($1::text[]::{kind}[])"
+            return cls(f"{column}::text", condition, [list(named)], named)
+        kind = {"date": "date", "timestamp": "timestamptz"}.get(rule.kind, "timestamp")
+        bounds = {window: rule.bounds(window) for window in windows}
+        edges = sorted({edge for pair in bounds.values() for edge in pair})
+        numbers = {edge: number for number, edge in enumerate(edges, 1)}
+        return cls(
+            f"width_bucket({column}, $1::{kind}[])",
+            f"{column} >= $2::{kind} AND {column} < $3::{kind}",
+            [edges, edges[0], edges[-1]],
+            {numbers[start]: window for window, (start, _) in bounds.items()},
+        )
 
 
 @dataclass(frozen=True)
@@ -126,6 +157,11 @@ class Slices:
             judged[window] = (ours == rows == found.rows_kept, rows)
         return judged
 
+    def written_by(self, xid: int, windows: Sequence[Window]) -> dict[Window, int]:
+        """How many rows of each window are of a transaction."""
+        found = self._writers(windows)
+        return {window: writers.get(xid & _LOW, 0) for window, writers in found.items()}
+
     def _writers(self, windows: Sequence[Window]) -> Mapping[Window, Writers]:
         if not windows:
             return {}
@@ -143,31 +179,15 @@ class Slices:
     ) -> Mapping[Window, Writers]:
         """One pass over the asked stretch of the table, whatever the number of windows."""
         found: dict[Window, dict[int, int]] = {window: {} for window in windows}
-        column = quote(rule.column)
-        if rule.kind in ("string", "integer", "long"):
-            named = {str(rule.only_value(window)): window for window in windows}
-            text, kind = list(named), "text" if rule.kind == "string" else "int8"
-            rows = self.connection.execute(
-                f"SELECT {column}::text, xmin::text::int8, count(*) FROM {self.name.sql} "
-                f"WHERE {column} = ANY ($1::text[]::{kind}[]) GROUP BY 1, 2",
-                [text],
-            ).fetchall()
-            for name, xmin, count in rows:
-                found[named[name]][xmin] = count
-            return found
-        kind = {"date": "date", "timestamp": "timestamptz"}.get(rule.kind, "timestamp")
-        bounds = {window: rule.bounds(window) for window in windows}
-        edges = sorted({edge for pair in bounds.values() for edge in pair})
+        among = Buckets.of(rule, windows)
         rows = self.connection.execute(
-            f"SELECT width_bucket({column}, $1::{kind}[]), xmin::text::int8, count(*) "
-            f"FROM {self.name.sql} WHERE {column} >= $2::{kind} AND {column} < $3::{kind} "
-            "GROUP BY 1, 2",
-            [edges, edges[0], edges[-1]],
+            f"SELECT {among.sql}, xmin::text::int8, count(*) FROM {self.name.sql} "
+            f"WHERE {among.condition} GROUP BY 1, 2",
+            among.values,
         ).fetchall()
-        starts = {edges.index(start) + 1: window for window, (start, _) in bounds.items()}
         for bucket, xmin, count in rows:
-            if bucket in starts:
-                found[starts[bucket]][xmin] = count
+            if bucket in among.owners:
+                found[among.owners[bucket]][xmin] = count
         return found
 
     def _writers_where(self, condition: str) -> Writers:

@@ -15,14 +15,17 @@ from pyspark.sql import types as T
 from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.audit import Audit, Unique, rides_along
 from setpoint.model.ports import Staged
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Statement
 from setpoint.model.scope import Scope
+from setpoint.model.span import Stretch
 from setpoint.model.write import KEYED, DeleteInsert, Merge
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED, Incoming
 from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, required
 from setpoint.spark.contents import fingerprint_text, quoted, row_hash
+from setpoint.spark.ordinal import window_ordinal
+from setpoint.targets.chunk import dividing
 from setpoint.targets.postgres import batch as keyed
 from setpoint.targets.postgres import lines
 from setpoint.targets.postgres.failures import explained, without_secrets
@@ -32,6 +35,7 @@ from setpoint.targets.postgres.readback import read_back
 from setpoint.targets.postgres.receipts import ensure_schema
 from setpoint.targets.postgres.schema import Field, Fit
 from setpoint.targets.postgres.server import SETTINGS, Server
+from setpoint.targets.postgres.slices import slice_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,7 +49,9 @@ class PostgresStage:
     """The PostgreSQL side of a stage: its table, and the transactions whose rows count.
 
     `only_value` is what all rows have in the column of the window, if the window says so: that
-    column is checked while the rows are staged, and not stored.
+    column is checked while the rows are staged, and not stored. `shares` are what the tasks
+    counted of each window of a chunk, `clip` the windows whose rows a part of it is about.
+    `distinct` are keys of which no two rows of a window share one.
     """
 
     table: TableName
@@ -56,6 +62,8 @@ class PostgresStage:
     removes: bool
     only_value: str | None = None
     distinct: frozenset[tuple[str, ...]] = field(default=frozenset())
+    shares: Mapping[str, spark_stage.Observed] = field(default_factory=dict)
+    clip: Stretch | None = None
 
     @property
     def counted(self) -> str:
@@ -74,7 +82,8 @@ class PostgresStage:
         if column is not None:
             value = f"CAST({literal(self.only_value or '')} AS {column.mapped.cast})"
             table = f"(SELECT t.ctid, t.xmin, t.*, {value} AS {column.quoted} FROM {table} AS t)"
-        return f"{table} AS s WHERE {self.counted}"
+        clip = f" AND {slice_sql(self.scope.rule, self.clip)}" if self.clip else ""
+        return f"{table} AS s WHERE {self.counted}{clip}"
 
     @property
     def kept(self) -> str:
@@ -107,7 +116,7 @@ def table_at(place: str) -> TableName:
 
 def write(
     frame: DataFrame,
-    run: Run,
+    run: Statement,
     attempt: str,
     audits: Sequence[Audit],
     *,
@@ -145,7 +154,7 @@ def write(
     return _staged(stage, observed, audits, attempt)
 
 
-def _only_value(scope: Scope, run: Run, schema: T.StructType) -> str | None:
+def _only_value(scope: Scope, run: Statement, schema: T.StructType) -> str | None:
     """The value of the window's column, where the condition of the write lets no other pass."""
     rule = scope.rule
     if rule is None or scope.condition(run.window) is None or len(schema) == 1:
@@ -158,7 +167,7 @@ def _only_value(scope: Scope, run: Run, schema: T.StructType) -> str | None:
 
 def _counts(
     frame: DataFrame,
-    run: Run,
+    run: Statement,
     fit: Fit,
     condition: str | None,
     audits: Sequence[Audit],
@@ -187,7 +196,7 @@ def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(wanted))
 
 
-def _create(server: Server, stage: PostgresStage, run: Run, attempt: str, uri: str) -> None:
+def _create(server: Server, stage: PostgresStage, run: Statement, attempt: str, uri: str) -> None:
     columns = [item.staged for item in stage.stored]
     columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
     with server.open(f"making the stage of {run.label}") as connection:
@@ -214,16 +223,24 @@ def _ingest(
     stage: PostgresStage,
     keys: list[tuple[str, ...]],
     server: Server,
-    run: Run,
+    run: Statement,
 ) -> tuple[PostgresStage, spark_stage.Observed]:
     flags = [DELETED] if stage.removes else []
     masks = lines.masks(list(counts.values()))
     outgoing = [lines.line(stage.stored, stage.schema, flags), row_hash(frame.schema), *masks]
-    outgoing += [row_hash(T.StructType([stage.schema[name] for name in key])) for key in keys]
+    hashes = [row_hash(T.StructType([stage.schema[name] for name in key])) for key in keys]
+    if isinstance(run, Chunk):
+        rule = dividing(stage.scope, run)
+        window = F.expr(window_ordinal(rule, run.window.windows).sql)
+        outgoing += [*(F.xxhash64(window, key) for key in hashes), window]
+    else:
+        outgoing += hashes
     named = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
     columns = ", ".join([item.quoted for item in stage.stored] + [quote(flag) for flag in flags])
     copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
-    ingest = ingesting(server.url, SETTINGS, copy, len(masks), len(keys))
+    ingest = ingesting(
+        server.url, SETTINGS, copy, len(masks), len(keys), by_window=isinstance(run, Chunk)
+    )
     try:
         # As rows the hashes would be pickled, which takes longer than to sort them.
         reports = frame.select(*named).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
@@ -239,25 +256,32 @@ def _reported(
     reports: Sequence[Any],
 ) -> tuple[PostgresStage, spark_stage.Observed]:
     """The stage that the tasks which won have made."""
-    rows = sum(report["rows"] for report in reports)
-    places = {name: lines.place_of(number) for number, name in enumerate(counts)}
-    observed = spark_stage.Observed(
-        rows=rows,
-        counts={
-            name: sum(report["counts"][mask][bit] for report in reports)
-            for name, (mask, bit) in places.items()
-        },
-        contents=fingerprint_text(
-            rows, sum(report["low"] for report in reports), sum(r["high"] for r in reports)
-        ),
-    )
+    by_window: dict[str, list[Any]] = {}
+    for share in (share for report in reports for share in report["shares"]):
+        by_window.setdefault(share["window"], []).append(share)
+    observed = _observed(counts, [share for shares in by_window.values() for share in shares])
+    shares = {window: _observed(counts, shares) for window, shares in by_window.items()}
     distinct = (
         columns
         for n, columns in enumerate(keys)
         if stage.fit.is_exact(columns) and proven_unique(reports, n)
     )
     xids = tuple(int(report["xid"]) for report in reports)
-    return replace(stage, xids=xids, distinct=frozenset(distinct)), observed
+    return replace(stage, xids=xids, distinct=frozenset(distinct), shares=shares), observed
+
+
+def _observed(counts: Sequence[str], shares: Sequence[Any]) -> spark_stage.Observed:
+    """What tasks counted, put together."""
+    rows, low, high = (sum(share[name] for share in shares) for name in ("rows", "low", "high"))
+    places = {name: lines.place_of(number) for number, name in enumerate(counts)}
+    return spark_stage.Observed(
+        rows=rows,
+        counts={
+            name: sum(share["counts"][mask][bit] for share in shares)
+            for name, (mask, bit) in places.items()
+        },
+        contents=fingerprint_text(rows, low, high),
+    )
 
 
 def _keyed(
@@ -265,7 +289,7 @@ def _keyed(
     observed: spark_stage.Observed,
     incoming: Incoming,
     audits: Sequence[Audit],
-    run: Run,
+    run: Statement,
     attempt: str,
     server: Server,
     session: SparkSession,
@@ -303,18 +327,21 @@ def _staged(
         rows=observed.rows,
         contents=observed.contents,
         files=None,
-        violations={
-            n: observed.counts[f"audit {n}"] for n, a in enumerate(audits) if rides_along(a)
-        },
+        violations=violations_of(observed, audits),
         changes_schema=bool(stage.fit.added),
         handle=stage,
         deletes=observed.counts.get(DELETED, 0),
     )
 
 
+def violations_of(observed: spark_stage.Observed, audits: Sequence[Audit]) -> dict[int, int]:
+    """The violations of the row-level audits, by position."""
+    return {n: observed.counts[f"audit {n}"] for n, a in enumerate(audits) if rides_along(a)}
+
+
 def _refuse_unfit(
     frame: DataFrame,
-    run: Run,
+    run: Statement,
     fit: Fit,
     condition: str | None,
     observed: spark_stage.Observed,

@@ -11,12 +11,13 @@ from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import Leftover, Published, Recall, Staged
 from setpoint.model.receipt import Receipt, SliceState
-from setpoint.model.run import Run
+from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
 from setpoint.model.support import MATRIX
 from setpoint.model.table import Postgres
 from setpoint.model.window import Window
 from setpoint.model.write import DeleteInsert
+from setpoint.targets.chunk import alone_by_pattern
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe, server_version
 from setpoint.targets.postgres.names import OURS, literal, parse_name
@@ -100,12 +101,14 @@ class PostgresTarget:
             rule = rule_of(self._pipeline, table, self._name)
             return Slices(connection, self._pipeline, self._name, table, rule).states(windows)
 
-    def location(self, run: Run, attempt: str) -> str:
+    def location(self, run: Statement, attempt: str) -> str:
         from setpoint.targets.postgres import stage
 
         return stage.location(attempt)
 
-    def stage(self, frame: DataFrame, run: Run, attempt: str, audits: Sequence[Audit]) -> Staged:
+    def stage(
+        self, frame: DataFrame, run: Statement, attempt: str, audits: Sequence[Audit]
+    ) -> Staged:
         from setpoint.spark.audits import check_columns
         from setpoint.targets.postgres import stage
 
@@ -122,7 +125,7 @@ class PostgresTarget:
             scope=scope,
         )
 
-    def fitted(self, columns: T.StructType, run: Run) -> tuple[Fit, Scope]:
+    def fitted(self, columns: T.StructType, run: Statement) -> tuple[Fit, Scope]:
         """How rows of these columns get into the table, and which rows they replace."""
         from setpoint.targets.postgres import schema
         from setpoint.targets.postgres.order import refuse_keys_without_text
@@ -172,8 +175,38 @@ class PostgresTarget:
         staged: Staged | None,
         expected: SliceState,
     ) -> Published:
-        work = Publishing(self._server, self._name, run, receipt, staged, expected)
-        return work.execute()
+        states = {run.window: expected}
+        work = Publishing(self._server, self._name, run, [receipt], staged, states)
+        (published,) = work.execute()
+        return published
+
+    def alone(self) -> str:
+        return alone_by_pattern(self._pipeline.write)
+
+    def divide(
+        self,
+        session: SparkSession,
+        staged: Staged,
+        chunk: Chunk,
+        attempts: Mapping[Window, str],
+        audits: Sequence[Audit],
+    ) -> Mapping[Window, Staged]:
+        from setpoint.targets.postgres.chunk import divided
+
+        return divided(self._server, staged, chunk, attempts, audits)
+
+    def publish_chunk(
+        self,
+        session: SparkSession,
+        chunk: Chunk,
+        receipts: Sequence[Receipt],
+        parts: Sequence[Staged] | None,
+        expected: Mapping[Window, SliceState],
+    ) -> Sequence[Published]:
+        from setpoint.targets.postgres.chunk import together
+
+        staged = together(chunk, parts) if parts else None
+        return Publishing(self._server, self._name, chunk, receipts, staged, expected).execute()
 
     def landed(self, window: str, attempt: str) -> Published | None:
         with self._server.session(f"looking at {self._name}") as connection:

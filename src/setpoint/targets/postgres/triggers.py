@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, RefusedError
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.run import Run
+from setpoint.model.run import Statement
 from setpoint.model.write import KEYED
 from setpoint.targets.postgres.catalog import StoredTable
 from setpoint.targets.postgres.names import TableName
@@ -21,7 +21,7 @@ def keep_writers_out(connection: psycopg.Connection[Any], name: TableName) -> No
 
 
 def counted(
-    connection: psycopg.Connection[Any], run: Run, batch: str, statement: str, matching: str
+    connection: psycopg.Connection[Any], run: Statement, batch: str, statement: str, matching: str
 ) -> int:
     """Execute a statement that must concern every row of `matching`: how many it wrote.
 
