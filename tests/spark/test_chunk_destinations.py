@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from setpoint import Pipeline, Window, iceberg, parquet, postgres, sql, unique
-from setpoint.flow.backfill import backfill
-from setpoint.flow.chunk import why_alone
+from setpoint.flow.backfill import chunks_of
+from setpoint.flow.chunk import run_chunk, why_alone
 from setpoint.flow.recover import remains
-from setpoint.flow.run import plan_windows
+from setpoint.flow.run import Ended, plan_windows, record_unchanged
 from setpoint.flow.steps import How
 
 SCHEMA = "id int, customer string, d date"
@@ -29,6 +29,15 @@ def day(number: int) -> dt.date:
 
 
 ROWS = [(number * 10 + n, f"c{n}", day(number)) for number in (1, 2, 3, 4) for n in range(3)]
+
+
+def filled(bound: Any, plans: Any, world: Any) -> Iterator[Ended]:
+    """What a backfill does with plans."""
+    unchanged = [plan for plan in plans if plan.is_unchanged]
+    for plan, outcome in zip(unchanged, record_unchanged(bound, unchanged, world), strict=True):
+        yield Ended.of(plan, outcome)
+    for chunk in chunks_of(bound, [plan for plan in plans if not plan.is_unchanged]):
+        yield from run_chunk(bound, chunk, world)
 
 
 @dataclass
@@ -60,7 +69,7 @@ class Place:
         plans = plan_windows(
             bound, self.lab.windows(job, text), world, parameters={}, how=How(force)
         )
-        return {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
+        return {end.window.id: end for end in filled(bound, plans, world)}
 
 
 @pytest.fixture(params=["iceberg", "postgres", "parquet"])
@@ -136,7 +145,7 @@ def test_each_window_has_a_fate_of_its_own(place: Place) -> None:
     bound, world = place.lab.bind(job), place.lab.world()
     plans = plan_windows(bound, place.lab.windows(job, DAYS), world, parameters={})
     place.lab.run(job, "2026-04-04")
-    ended = {end.plan.run.window.id: end for end in backfill(bound, plans, world)}
+    ended = {end.window.id: end for end in filled(bound, plans, world)}
     assert states(ended) == ["published", "SP-A01", "published", "unchanged"]
     assert "unique(customer)" in ended["2026-04-02"].error.what
     assert ended["2026-04-01"].outcome.tries == 1
