@@ -77,6 +77,7 @@ def _lines(
                 yield f"{output.paint(state, 'yellow')}  {item.pipeline}[{span}]  {reason[:160]}"
             if len(ranges) > _RANGES:
                 yield f"{state}  {item.pipeline}  {len(ranges) - _RANGES} more ranges"
+        yield from _repairs(item)
         if item.problem is not None:
             yield f"{item.pipeline}: whether windows are stale is not known. {item.problem}"
         if every_window:
@@ -85,6 +86,16 @@ def _lines(
                 yield f"  {window.window.id}  {window.state:<8} {rows_text}"
     for name, error in broken:
         yield f"{output.paint('broken', 'red')}  {name}  {error}"
+
+
+def _repairs(item: PipelineStatus) -> Iterator[str]:
+    """The commands that bring what is not done to where it should be."""
+    if item.every == "incremental" or item.problem is not None:
+        return
+    if item.count("missing") or item.count("failed"):
+        yield f"  to fill: setpoint backfill {item.pipeline}"
+    if item.count("stale") or item.count("touched"):
+        yield f"  to bring up to date: setpoint backfill {item.pipeline} --only stale"
 
 
 def _data(item: PipelineStatus) -> dict[str, Any]:
