@@ -39,7 +39,7 @@ def tables_of(spark: Any, folder: str, functions: Any, window: Any, *, classic: 
     return Tables(spark, orders, customers, items, files, functions, window, classic)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = tmp_path_factory.mktemp("files")
     pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), made / "one.parquet")
@@ -54,9 +54,13 @@ def classic(spark: SparkSession, folder: str) -> Tables:
     return tables_of(spark.newSession(), folder, F, W, classic=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def connect(spark: SparkSession, folder: str) -> Iterator[Tables]:
-    """A session through a Connect server that runs in the JVM of the suite."""
+    """A session through a Connect server that runs in the JVM of the suite.
+
+    It is one for the whole session: once stopped, a JVM's server does not start again, and a
+    worker may come back to these tests.
+    """
     from pyspark.sql.connect import functions as F
     from pyspark.sql.connect.session import SparkSession as Remote
     from pyspark.sql.connect.window import Window as W

@@ -70,10 +70,11 @@ def test_a_span_holds_what_its_windows_hold(
     found, windows = lab.bind(job).sources["rows"], lab.windows(job, DAYS)
     assert isinstance(found, SpanPort)
     pins, span = found.pin(windows), Span(tuple(windows))
-    read = sorted(tuple(row) for row in found.read_span(lab.spark, span, pins).collect())
+    session = request.getfixturevalue("lake").spark if kind == "iceberg" else lab.spark
+    read = sorted(tuple(row) for row in found.read_span(session, span, pins).collect())
     for window in windows:
         found.confirm(window, pins[window])
-    alone = [found.read(lab.spark, window, pins[window]).collect() for window in windows]
+    alone = [found.read(session, window, pins[window]).collect() for window in windows]
     assert read == sorted(tuple(row) for rows in alone for row in rows)
     assert len(read) == {"paths": 9}.get(kind, 6)
     if kind == "iceberg":
