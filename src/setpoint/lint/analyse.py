@@ -178,13 +178,13 @@ def _model(machine: Machine, value: Value, text: str, program: Program) -> None:
     """A dbt model: its query is what gets stored."""
     program.model = True
     config = " ".join(match[1] for match in _CONFIG.finditer(text))
-    kind = re.search(r"materialized\s*=\s*['\"](\w+)", config)
+    kind = re.search(r"materialized['\"]?\s*[=:]\s*['\"](\w+)", config)
     materialised = kind[1] if kind else ""
     if materialised in ("view", "ephemeral"):
         return
     running = Running(machine, value, Place(1), "", None)
     incremental = materialised == "incremental"
-    strategy = re.search(r"incremental_strategy\s*=\s*['\"](\w+)", config)
+    strategy = re.search(r"incremental_strategy['\"]?\s*[=:]\s*['\"](\w+)", config)
     keyed = "unique_key" in config or (
         strategy is not None
         and strategy[1]
@@ -195,7 +195,7 @@ def _model(machine: Machine, value: Value, text: str, program: Program) -> None:
             continue
         place = running.place(statement.offset)
         if incremental and not keyed:
-            match = re.search(r"materialized\s*=", text)
+            match = re.search(r"materialized['\"]?\s*[=:]", text)
             line = text.count("\n", 0, match.start()) + 1 if match else 1
             place = Place(line)
         machine.wrote(

@@ -7,6 +7,7 @@ from a line of that text back to the line of the file.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ _MAGIC = re.compile(r"^\s*(?:#|--|//) MAGIC ?(.*)$")
 _LINE_SQL = re.compile(r"^\s*%sql\s+(\S.*)$")
 _DATABRICKS = re.compile(r"^(?:#|--|//) Databricks notebook source")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SOURCE = re.compile(r"\s*\"source\"\s*:\s*(\".*\")\s*,?\s*$")
 SUFFIXES = (".py", ".sql", ".ipynb", ".hql", ".ddl")
 
 
@@ -155,19 +157,24 @@ def _notebook(path: str, text: str, source: list[str]) -> Document:
     try:
         data = json.loads(text)
         cells = [cell for cell in data.get("cells", []) if cell.get("cell_type") == "code"]
-        contents = ["".join(_lines(cell.get("source", []))) for cell in cells]
+        sources = [cell.get("source", []) for cell in cells]
+        contents = ["".join(_lines(cell)) for cell in sources]
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         return Document(path, tuple(source), "python", unreadable=f"not a notebook: {error}")
-    placed = _placed(source)
+    placed, whole = _placed(source), _whole(source)
     position = 0
-    for body in contents:
+    for cell, body in zip(sources, contents, strict=True):
         lines = body.split("\n")
-        position = _start(placed, position, lines)
-        content = [
-            (*placed[min(position + index, len(placed) - 1)][:2], line)
-            for index, line in enumerate(lines)
-        ]
-        position += max(len(lines) - (lines[-1] == ""), 0)
+        if isinstance(cell, str) and body in whole:
+            # The cell is one string: all of it stands on one line of the file.
+            content = [(whole[body], 1, line) for line in lines]
+        else:
+            position = _start(placed, position, lines)
+            content = [
+                (*placed[min(position + index, len(placed) - 1)][:2], line)
+                for index, line in enumerate(lines)
+            ]
+            position += max(len(lines) - (lines[-1] == ""), 0)
         first = next((line.strip() for _, _, line in content if line.strip()), "")
         magic = re.match(r"%%(\w+)", first)
         if magic:
@@ -194,6 +201,17 @@ def _placed(source: list[str]) -> list[tuple[int, int, str]]:
                 continue
     decoded = [(number, column, str(text).rstrip("\n")) for number, column, text in found]
     return decoded or [(1, 1, "")]
+
+
+def _whole(source: list[str]) -> dict[str, int]:
+    """The cells that stand in the file as one string each, with their lines."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(source, 1):
+        match = _SOURCE.match(line)
+        if match:
+            with contextlib.suppress(ValueError):
+                found.setdefault(str(json.loads(match[1])), number)
+    return found
 
 
 def _start(placed: list[tuple[int, int, str]], position: int, lines: list[str]) -> int:

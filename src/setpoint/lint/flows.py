@@ -18,7 +18,9 @@ def as_read(taints: frozenset[Taint]) -> frozenset[Taint]:
 def as_new(taints: frozenset[Taint]) -> frozenset[Taint]:
     """Taints of what is not in a table that was read."""
     return taints | {
-        Taint("new", taint.place, taint.label) for taint in taints if taint.kind == "read"
+        Taint("new", taint.place, taint.label)
+        for taint in taints
+        if taint.kind in ("read", "whole")
     }
 
 

@@ -12,15 +12,21 @@ from setpoint.lint.knowledge.words import (
     is_temporary,
     tokens,
 )
-from setpoint.lint.model import Program, Target, Trace, Write
+from setpoint.lint.model import Program, Target, Trace, Write, either
+from setpoint.lint.values import ANY, Taint
+from setpoint.lint.vocabulary import vocabulary
 
 CLEARING = ("delete", "truncate")
 REBUILDING = ("drop", "overwrite", "create_as", "replace_slice")
+_DAYS = vocabulary("date day today yesterday ds dt month year week")
+_MOMENTS = vocabulary("time timestamp ts datetime hour now run id")
 ADDING = ("append", "merge", "ignore", "overwrite", "replace_slice", "create", "create_as", "put")
 
 
 def passing(write: Write) -> bool:
     """Is the target gone after the run?"""
+    if write.outlives:
+        return False
     return write.temporary or is_temporary(write.target.key)
 
 
@@ -54,6 +60,29 @@ def lasting(trace: Trace) -> Iterator[Write]:
             yield write
 
 
+def handed_on(program: Program) -> Iterator[Write]:
+    """Writes to what is called temporary, and feeds what is kept."""
+    passed = [
+        write
+        for trace in program.traces
+        if not trace.request
+        for write in trace.writes
+        if write.mode in ADDING and passing(write) and not logging(write)
+    ]
+    if not passed:
+        return
+    read = [
+        Target(taint.label)
+        for trace in program.traces
+        for write in lasting(trace)
+        for taint in write.rows.union(*write.columns.values())
+        if taint.kind in ("read", "whole")
+    ]
+    for write in passed:
+        if any(write.target.same(target) for target in read):
+            yield write
+
+
 def bare_appends(program: Program) -> Iterator[tuple[Trace, Write]]:
     """Appends that nothing makes repeatable."""
     for trace in program.traces:
@@ -70,11 +99,13 @@ def _cleared(program: Program, trace: Trace, write: Write) -> bool:
     if stateful(write):
         return True
     fresh = [taint.label for taint in write.rows if taint.kind == "new"]
-    if any(Target(label).same(write.target) for label in fresh):
+    if any(label == ANY or Target(label).same(write.target) for label in fresh):
         return True
-    if any(taint.kind in ("clock", "random") and taint.via == "" for taint in write.location):
+    if any(taint.via == "" and _finest(taint) for taint in write.location):
         return True  # a new place each time: that is what wall-clock and random-id tell
     for other in trace.shaped(write.target):
+        if either(write, other):
+            continue
         if other.mode in (*CLEARING, *REBUILDING) and other.order < write.order:
             return True
         if other.mode == "rename" and other.order > write.order:
@@ -83,10 +114,21 @@ def _cleared(program: Program, trace: Trace, write: Write) -> bool:
             return True
     if trace.task and _cleared_elsewhere(program, trace, write):
         return True
+    if _moved(trace, write):
+        return True
     return any(
         table.unique and not table.serial and write.target.key == table.key
         for table in program.tables
     )
+
+
+def _finest(taint: Taint) -> bool:
+    """Is it another value for each run? A day is the same for all runs of the day."""
+    if taint.kind == "random":
+        return True
+    words = tokens(taint.holder)
+    daily = taint.label.endswith("date.today()") or bool(words & _DAYS and not words & _MOMENTS)
+    return taint.kind == "clock" and not daily
 
 
 def _cleared_elsewhere(program: Program, trace: Trace, write: Write) -> bool:
@@ -99,9 +141,27 @@ def _cleared_elsewhere(program: Program, trace: Trace, write: Write) -> bool:
     )
 
 
+def _moved(trace: Trace, write: Write) -> bool:
+    """Are the rows taken from where they were, in the same transaction?"""
+    sources = [Target(taint.label) for taint in write.rows if taint.kind == "read"]
+    return any(
+        other.mode in CLEARING
+        and other.order > write.order
+        and other.transaction == write.transaction
+        and any(other.target.same(source) for source in sources)
+        for other in trace.writes
+    )
+
+
 def _fresh(program: Program, create: Write) -> bool:
     statement = create.statement
     return statement is not None and not statement.if_not_exists
+
+
+def asked_for(program: Program, write: Write) -> bool:
+    """One row that a function is given, in a module that an application reaches its data by?"""
+    many = write.api in ("executemany", "execute_values", "execute_batch")
+    return program.access and write.literal and not many and not program.orchestrated
 
 
 def quarantined(write: Write) -> bool:

@@ -15,6 +15,10 @@ Mode = Literal[
 ]  # fmt: skip
 
 
+# How the target of a task that is told something begins: not a place, but what follows from it.
+ARGUMENTS = "the arguments of "
+
+
 @dataclass(frozen=True)
 class Target:
     """Where rows go: a table, a path, an object; holes are named between braces."""
@@ -37,7 +41,11 @@ class Target:
         if self.kind != "table" or other.kind != "table" or len(mine) == len(others):
             return False
         short, long = sorted((mine, others), key=len)
-        return long[-len(short) :] == short and not short[-1].startswith("{")
+        if long[-len(short) :] != short:
+            return False
+        # A name that is filled in may be one of several schemas; one that is filled in too is not.
+        filled = all(word.startswith("{") for word in long[: -len(short)])
+        return filled or not short[-1].startswith("{")
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,8 @@ class Write:
     transaction: str
     order: int
     path: tuple[Step, ...] = ()
+    # The sides of the conditions that led here.
+    sides: tuple[tuple[int, bool], ...] = ()
     columns: dict[str, frozenset[Taint]] = field(default_factory=dict)
     rows: frozenset[Taint] = NO_TAINTS
     where: frozenset[Taint] = NO_TAINTS
@@ -72,9 +82,18 @@ class Write:
     literal: bool = False
     scoped: bool = False
     diffed: bool = False
+    # What is stored is the start of what is written.
+    accumulating: bool = False
     temporary: bool = False
+    # Called temporary, but neither made nor dropped by the script that fills it.
+    outlives: bool = False
     retry: Place | None = None
     statement: Statement | None = None
+
+
+def either(first: Write, second: Write) -> bool:
+    """Does a run do one or the other, never both?"""
+    return any((test, not side) in second.sides for test, side in first.sides)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import re
 import warnings
 
 _ATTEMPTS = 40
+_FORMATTED = re.compile(r"\b[rR]?[fF][rR]?\"")
+_HOLE = re.compile(r"\{[^{}]*\}")
 _TOP = re.compile(r"^(?=[A-Za-z_@])(?!(?:else|elif|except|finally)\b)")
 
 
@@ -52,6 +54,13 @@ def _moved(part: ast.Module, start: int) -> list[ast.stmt]:
     return part.body
 
 
+def _older(line: str) -> str:
+    """A line whose f-string has its own quotes inside its braces, as an older grammar takes it."""
+    if not _FORMATTED.search(line):
+        return line
+    return _HOLE.sub(lambda hole: hole[0].replace('"', "'"), line)
+
+
 def _repaired(block: list[str], start: int, lost: list[int]) -> list[ast.stmt]:
     """A block without the lines that its parser stumbles over."""
     lines = list(block)
@@ -66,6 +75,9 @@ def _repaired(block: list[str], start: int, lost: list[int]) -> list[ast.stmt]:
                 at -= 1
             if not 0 <= at < len(lines):
                 break
+            if (older := _older(lines[at])) != lines[at]:
+                lines[at] = older
+                continue
             lost.append(start + at + 1)
             indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
             opens = lines[at].rstrip().endswith(":")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from setpoint.lint.findings import Place
-from setpoint.lint.texts import Hole, Part, flatten, plain
+from setpoint.lint.texts import Hole, Part, Piece, flatten, plain
 
 if TYPE_CHECKING:
     from setpoint.lint.interpret.scope import Scope
@@ -28,6 +28,8 @@ TaintKind = Literal[
     "order",  # the order of a window by a column; the label names it
     "column",  # another column of the same frame; the label names it
     "new",  # rows that a table did not have; the label names it
+    "whole",  # all that a file holds; the label names it
+    "grown",  # all that a file holds, and more
 ]
 
 
@@ -47,6 +49,10 @@ class Taint:
 
 # The label of a number that follows an id: it has no ties, but a new row moves those behind it.
 BY_ID = "row_number() by an id"
+# Branches have a few texts to choose from; a program that has more makes them up.
+_OTHERS = 6
+# The label of rows that some table did not have, whichever it was.
+ANY = "*"
 NO_TAINTS: frozenset[Taint] = frozenset()
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN"})()
 
@@ -101,6 +107,7 @@ class WindowSpec:
     ordered: bool = False
     taints: frozenset[Taint] = NO_TAINTS
     columns: tuple[str, ...] = ()
+    divided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,13 @@ class Connection:
     autocommit: bool = False
     transaction: int = 0
     last_read: frozenset[Taint] = NO_TAINTS
+    # The columns of what was read last, in their order, where one of them matters.
+    last_row: tuple[frozenset[Taint], ...] = ()
+
+    def row(self) -> Value:
+        """A row of what was read last; its cells stay apart where the clock is one of them."""
+        cells = [Value(taints=cell | self.last_read) for cell in self.last_row]
+        return Value(items=cells or None, taints=self.last_read)
 
 
 @dataclass(eq=False)
@@ -149,6 +163,10 @@ class Value:
     items: list[Value] | None = None
     fields: dict[str, Value] | None = None
     places: dict[str, Place] | None = None
+    # What the text may be instead, where conditions choose between several.
+    others: tuple[tuple[Part, ...], ...] = ()
+    # What an object of another module's class was made with: columns, where it is stored.
+    given: dict[str, Value] | None = None
 
     @property
     def text(self) -> str | None:
@@ -227,7 +245,20 @@ def joined(values: list[Value]) -> Value:
         const=const,
         items=items,
         parts=kept.parts if same or kept.parts is not None else None,
+        others=() if same else _others(kept, known),
     )
+
+
+def _others(kept: Value, known: list[Value]) -> tuple[tuple[Part, ...], ...]:
+    """The texts that were not kept; words alone, such as a mode, are not worth it."""
+    found: list[tuple[Part, ...]] = []
+    for value in known:
+        for parts in (value.parts, *value.others):
+            if parts is None or parts == kept.parts or parts in found:
+                continue
+            if any(isinstance(part, Piece) and " " in part.text for part in parts):
+                found.append(parts)
+    return tuple(found[:_OTHERS])
 
 
 def _richness(value: Value) -> int:
@@ -235,7 +266,7 @@ def _richness(value: Value) -> int:
         8 * (value.thing is not None)
         + 4 * bool(value.fields)
         + 4 * bool(value.items)
-        + 2 * (value.parts is not None)
+        + 2 * (value.parts is not None and value.text != "")
         + bool(value.ref)
         + bool(value.taints)
     )

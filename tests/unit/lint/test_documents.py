@@ -156,6 +156,49 @@ SCRIPTS = {
     "what does not parse": """
         INSERT INTO mart.daily SELECT ???? FROM WHERE )(  -- error: append-write
         """,
+    "a variable that holds the clock": """
+        CREATE PROCEDURE load IS v_day DATE;
+        BEGIN
+            v_day := SYSDATE - 1;  -- error: wall-clock
+            MERGE INTO daily d USING (SELECT v_day AS day, id FROM src) s ON (d.id = s.id)
+            WHEN MATCHED THEN UPDATE SET d.day = s.day;
+        END;
+        """,
+    "rows that are moved in one transaction": """
+        BEGIN;
+        INSERT INTO gone SELECT * FROM orders WHERE closed;
+        DELETE FROM orders WHERE closed;
+        COMMIT;
+        """,
+    "a variable that holds a random value": """
+        SET @batch = uuid();  -- error: random-id
+        DELETE FROM report;
+        INSERT INTO report (country, batch) SELECT country, @batch FROM events;
+        """,
+    "a variable that stands in for a parameter": """
+        CREATE PROCEDURE load @day DATE = NULL AS BEGIN
+            IF @day IS NULL SET @day = GETDATE();
+            UPDATE t SET day = @day WHERE open = 1;
+        END
+        """,
+    "rows that a table variable has compared with the target": """
+        DECLARE @cur TABLE (id INT);
+        INSERT INTO @cur SELECT id FROM dim WHERE is_current = 1;
+        INSERT INTO dim (id) SELECT s.id FROM stage s LEFT JOIN @cur c ON c.id = s.id WHERE c.id IS NULL;
+        """,
+    "a table called temporary that other scripts read": """
+        insert into mart.tmp_recency  -- error: append-write
+        select id, current_date as etl_start_date from orders;  -- error: wall-clock
+        """,
+    "a temporary table of the script": """
+        create table mart.tmp_recency (id int);
+        insert into mart.tmp_recency select id from orders;
+        drop table mart.tmp_recency;
+        """,
+    "tables without a name": """
+        INSERT INTO {}  -- error: append-write
+        SELECT p.city FROM {} AS p INNER JOIN {} AS w ON p.city = w.city;
+        """,
 }
 
 
@@ -201,6 +244,24 @@ MODELS = {
         {% macro recent(model) %}
         SELECT * FROM {{ model }} WHERE d >= current_date - 30
         {% endmacro %}
+        """,
+    "a macro in the place of joins": """
+        {{ config(materialized='table') }}
+        SELECT o.* FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY id) AS n  -- error: unordered-pick
+            FROM {{ ref('orders') }}
+        ) o
+        {{ with_customer("o") }}
+        WHERE o.n = 1
+        """,
+    "a clock where a dialect expects a unit": """
+        {{ config(materialized='incremental', unique_key='id') }}
+        SELECT * FROM {{ ref('orders') }}
+        WHERE at >= date_add('day', -2, current_timestamp)  -- error: relative-now-read
+        """,
+    "settings as a dictionary": """
+        {{ config({"materialized": "incremental", "unique_key": "k"}) }}
+        select current_date as date_at, id from {{ ref('s') }}  -- error: wall-clock
         """,
 }
 
@@ -292,3 +353,15 @@ def test_a_script_in_utf_16() -> None:
     assert [(f.line, f.kind) for f in analyse("job.sql", text.encode("utf-16"))] == [
         (1, "append-write")
     ]
+
+
+def test_a_cell_that_is_one_string_stands_on_its_line() -> None:
+    """Some tools write each cell of a notebook as one string."""
+    cells = [
+        {"cell_type": "code", "source": "x = 1\ny = 2"},
+        {"cell_type": "code", "source": 'df = 1\ndf.write.mode("append").saveAsTable("t")'},
+    ]
+    text = json.dumps({"cells": cells}, indent=1)
+    wanted = next(n for n, line in enumerate(text.split("\n"), 1) if "append" in line)
+    found = {(f.line, f.kind) for f in analyse("a.ipynb", text.encode())}
+    assert found == {(wanted, "append-write")}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from setpoint.lint.findings import Place
-from setpoint.lint.flows import as_default, as_new, as_read, from_outside, held, is_clock
+from setpoint.lint.flows import as_default, as_new, as_read, from_outside, is_clock
+from setpoint.lint.growth import fewer, more
 from setpoint.lint.interpret.call import Call, call_place, label_of, place_of
+from setpoint.lint.interpret.gathering import Gathering
 from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.sparknames import FUNCTIONS
@@ -43,7 +45,7 @@ class OutOfBudget(Exception):
     """The program is larger than what is worth interpreting; what was found stays."""
 
 
-class Expressions:
+class Expressions(Gathering):
     """Values of expressions; statements and calls are added by the classes on top."""
 
     def __init__(self, program: Program, lines: Sequence[str]) -> None:
@@ -98,7 +100,7 @@ class Expressions:
             elif isinstance(item, ast.FormattedValue):
                 value = self.value(item.value)
                 # A variable is known by what it was first called, here as elsewhere.
-                named = value.label if isinstance(item.value, ast.Name) else ""
+                named = value.label if isinstance(item.value, (ast.Name, ast.Attribute)) else ""
                 parts.append(Hole(value, named or label_of(item.value)))
         return text_value(parts)
 
@@ -140,7 +142,7 @@ class Expressions:
         if isinstance(base.thing, Connection) and name in ("connection", "conn", "cursor"):
             return base
         frame_of = base.frame
-        if frame_of is not None and name in ("na", "stat"):
+        if frame_of is not None and name in ("na", "stat", "rdd"):
             return base
         if frame_of is not None:
             known = frame_of.columns.get(name, NO_TAINTS)
@@ -162,8 +164,18 @@ class Expressions:
         return Function(found, kind.thing.scope, instance) if found is not None else None
 
     def _subscript(self, node: ast.Subscript) -> Value:
-        base = self.value(node.value)
         index = self.value(node.slice) if not isinstance(node.slice, ast.Slice) else Value()
+        chooser = node.value
+        if isinstance(chooser, ast.Attribute) and chooser.attr in ("loc", "iloc"):
+            chosen_from = self.value(chooser.value)
+            if chosen_from.frame is not None:
+                # The rows that are chosen; which columns of them comes second.
+                which = index.items[0] if index.items else index
+                rows = fewer(chosen_from.frame.rows | as_read(which.everything()))
+                return replace(chosen_from, thing=replace(chosen_from.frame, rows=rows))
+            base = self.attribute(chosen_from, chooser)
+        else:
+            base = self.value(chooser)
         key = index.text if index.parts is not None else None
         place = place_of(node)
         if base.ref == "os.environ":
@@ -178,12 +190,15 @@ class Expressions:
             )
         if base.fields is not None and key is not None and key in base.fields:
             return base.fields[key]
+        if base.fields is not None and key is None and "" in base.fields:
+            return base.fields[""]
         if (
             base.items is not None
             and isinstance(index.const, int)
             and not isinstance(index.const, bool)
         ) and -len(base.items) <= index.const < len(base.items):
-            return base.items[index.const]
+            chosen = frozenset(taint for taint in base.taints if taint.via == "read")
+            return base.items[index.const].tainted(chosen)
         frame = base.frame
         if frame is not None:
             if key is not None:
@@ -191,7 +206,7 @@ class Expressions:
                 return Value(taints=known | frame.rows, alias=key, label=label_of(node))
             if index.items is not None:
                 return base
-            narrowed = replace(frame, rows=frame.rows | as_read(index.everything()))
+            narrowed = replace(frame, rows=fewer(frame.rows | as_read(index.everything())))
             return Value(thing=narrowed, taints=base.taints, label=base.label)
         if base.parts is not None:
             return Value(taints=base.taints, label=label_of(node))
@@ -215,7 +230,10 @@ class Expressions:
         if isinstance(node.op, ast.Add) and (left.items is not None or right.items is not None):
             return Value(
                 items=[*(left.items or []), *(right.items or [])][:64],
-                taints=left.taints | right.taints,
+                taints=left.taints
+                | right.taints
+                | more(left.everything(), right.everything(), place_of(node))
+                | more(right.everything(), left.everything(), place_of(node)),
             )
         taints = left.everything() | right.everything()
         if isinstance(node.op, ast.Sub) and is_clock(left) and is_clock(right):
@@ -255,72 +273,6 @@ class Expressions:
             taints = taints | value.everything()
         return Value(taints=taints, label=label_of(node))
 
-    def _dict(self, node: ast.Dict) -> Value:
-        fields: dict[str, Value] = {}
-        places: dict[str, Place] = {}
-        rest: frozenset[Taint] = NO_TAINTS
-        for key, item in zip(node.keys, node.values, strict=True):
-            value = self.value(item)
-            name = self.value(key).text if key is not None else None
-            if name is not None and key is not None:
-                fields[name] = held(value, name)
-                places[name] = place_of(key)
-            elif key is None and value.fields:
-                fields.update(value.fields)
-                places.update(value.places or {})
-            else:
-                rest = rest | value.everything()
-        return Value(fields=fields, places=places, taints=rest)
-
-    def _list(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
-        return Value(items=[self.value(item) for item in node.elts[:200]])
-
-    _tuple = _list
-    _set = _list
-
-    def _starred(self, node: ast.Starred) -> Value:
-        return self.value(node.value)
-
-    def _await(self, node: ast.Await) -> Value:
-        return self.value(node.value)
-
-    def _namedexpr(self, node: ast.NamedExpr) -> Value:
-        value = self.value(node.value)
-        self.scope.bind(node.target.id, value)
-        return value
-
-    def _lambda(self, node: ast.Lambda) -> Value:
-        return Value(thing=Function(node, self.scope), label="lambda")
-
-    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
-        outer, self.scope = self.scope, Scope(self.scope)
-        try:
-            chosen: frozenset[Taint] = NO_TAINTS
-            for generator in node.generators:
-                self.bind(generator.target, self.element(self.value(generator.iter)))
-                for test in generator.ifs:
-                    value = self.value(test)
-                    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotIn):
-                        chosen = chosen | as_new(value.everything())
-            new = frozenset(taint for taint in chosen if taint.kind == "new")
-            return Value(items=[self.value(node.elt)], taints=new)
-        finally:
-            self.scope = outer
-
-    _setcomp = _listcomp
-    _generatorexp = _listcomp
-
-    def _dictcomp(self, node: ast.DictComp) -> Value:
-        outer, self.scope = self.scope, Scope(self.scope)
-        try:
-            for generator in node.generators:
-                self.bind(generator.target, self.element(self.value(generator.iter)))
-            key, value = self.value(node.key), self.value(node.value)
-            fields = {key.text: value} if key.text is not None else {}
-            return Value(fields=fields, taints=key.taints | value.everything())
-        finally:
-            self.scope = outer
-
     def _call(self, node: ast.Call) -> Value:
         receiver: Value | None = None
         method = ""
@@ -352,11 +304,9 @@ class Expressions:
                 kwargs.setdefault("**", value)
         return self.call(Call(node, callee, receiver, method, args, kwargs, call_place(node)))
 
+    @abstractmethod
     def call(self, call: Call) -> Value:
-        raise NotImplementedError
-
-    def bind(self, target: ast.expr, value: Value) -> None:
-        raise NotImplementedError
+        """What a call gives, and what it does."""
 
     def element(self, value: Value) -> Value:
         """What a loop over a value sees."""
@@ -372,6 +322,8 @@ class Expressions:
         frame = value.frame
         if frame is not None:
             return Value(taints=frame.everything())
+        if isinstance(value.thing, Connection):
+            return value.thing.row()  # a cursor gives the rows of what was read last
         return Value(taints=value.everything(), label=f"{value.label}[]" if value.label else "")
 
 

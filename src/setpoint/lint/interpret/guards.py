@@ -12,6 +12,7 @@ _DONE = re.compile(
     r"|is_done|skip",
     re.IGNORECASE,
 )
+_REFUSED = re.compile(r"IntegrityError|UniqueViolation|Duplicate(?:Key|Entry)|UniqueConstraint")
 _EXISTS = re.compile(r"exist|is_?delta_?table", re.IGNORECASE)
 _NEW = re.compile(
     r"\bis_new|\bmissing|not_exist|\bnew_(?:ids|rows|records|keys|files)", re.IGNORECASE
@@ -50,7 +51,9 @@ def verdict(test: ast.expr, value: Value) -> tuple[int, frozenset[str]]:
         return -sign, frozenset()
     if _DONE.search(named) or _EXISTS.search(named):
         return sign, frozenset()
-    tables = frozenset(taint.label for taint in value.everything() if taint.kind == "read")
+    tables = frozenset(
+        taint.label for taint in value.everything() if taint.kind in ("read", "whole")
+    )
     return (sign, tables) if tables else (0, frozenset())
 
 
@@ -76,6 +79,11 @@ def _sign(operator: ast.cmpop, other: ast.expr) -> int:
         case ast.LtE() | ast.Lt():
             return -1
     return 1
+
+
+def refuses(caught: ast.expr) -> bool:
+    """Is a handler there for rows that the database has already, and refuses?"""
+    return bool(_REFUSED.search(words(caught)))
 
 
 def ends(body: list[ast.stmt]) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from setpoint.lint.findings import Place
+from setpoint.lint.growth import more
 from setpoint.lint.interpret.call import Call, place_of
 from setpoint.lint.interpret.expressions import OutOfBudget
 from setpoint.lint.interpret.guards import words
@@ -16,13 +18,16 @@ from setpoint.lint.interpret.scope import Scope
 from setpoint.lint.interpret.shapes import (
     about_failure,
     called,
+    changes,
     is_request,
     is_task,
     retries,
     retry_of,
+    unspoken,
 )
 from setpoint.lint.interpret.statements import Activation
 from setpoint.lint.interpret.unknown import unknown
+from setpoint.lint.judgement import CLEARING
 from setpoint.lint.knowledge import library
 from setpoint.lint.knowledge.words import is_dated
 from setpoint.lint.model import Program, Target, Trace
@@ -75,6 +80,7 @@ class Machine(Recording):
             self._class(kind, own)
         if not any(trace.writes for trace in self.program.traces):
             self._texts_for_others(classes)
+        self._texts_that_leave(tree)
         self.program.generator = self._makes_data()
 
     def streaming(self) -> bool:
@@ -89,11 +95,43 @@ class Machine(Recording):
         for names in holders:
             for name, value in names.items():
                 for item in (value, *(value.items or ())):
-                    if item.parts is not None and library.is_insert(item):
+                    if item.parts is not None and self._adds(item):
                         self.trace = Trace(name)
                         self.program.traces.append(self.trace)
                         library.run_text(self, item)
         self.trace = outer
+
+    def _adds(self, text: Value) -> bool:
+        """Does a statement add rows to a table that no statement of the file empties?"""
+        table = library.copied(text)
+        if not table:
+            return library.is_insert(text)
+        emptied = rf"(?i)\b(?:drop\s+table|truncate|delete\s+from)\b[^;\"']*\b{re.escape(table)}\b"
+        return not re.search(emptied, "\n".join(self.lines))
+
+    def _texts_that_leave(self, tree: ast.Module) -> None:
+        """Statements that nothing here is known to run: they go into a file, or to a task."""
+        ran = {write.place.line for trace in self.program.traces for write in trace.writes}
+        if self.streaming() or changes("\n".join(self.lines)) <= ran:
+            return
+        outer, self.trace = self.trace, Trace("texts")
+        for node in unspoken(tree):
+            first, last = node.lineno, node.end_lineno or node.lineno
+            if ran.isdisjoint(range(first, last + 1)):
+                self._guarded(lambda node=node: self._left(node))  # type: ignore[misc]
+        left, self.trace = self.trace, outer
+        cleared = [w for t in (*self.program.traces, left) for w in t.writes if w.mode in CLEARING]
+        left.writes = [
+            write
+            for write in left.writes
+            if write.mode == "append" and not any(c.target.same(write.target) for c in cleared)
+        ]
+        self.program.traces.append(left)
+
+    def _left(self, node: ast.expr) -> None:
+        value = self.value(node)
+        if value.parts is not None and library.is_change(value):
+            library.run_whole(self, value)
 
     def _makes_data(self) -> bool:
         """A program that draws many kinds of random values makes test data, and means to."""
@@ -156,6 +194,9 @@ class Machine(Recording):
     def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef, value: Value) -> None:
         """Rows that leave the file: whoever calls the function stores them."""
         frame = value.frame
+        if value.parts is not None and library.is_change(value):
+            library.run_whole(self, value)
+            return
         if frame is None or frame.literal:
             return
         self.wrote(
@@ -175,6 +216,7 @@ class Machine(Recording):
             work()
         self.depth, self.scope, self.stack = depth, scope, stack
         self.choosing.clear()
+        self.sides.clear()
         self.atomic.clear()
 
     def declared(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -215,6 +257,8 @@ class Machine(Recording):
         self, node: ast.expr, receiver: Value, call: Call, taints: frozenset[Taint]
     ) -> None:
         """What a method such as `append` adds to its receiver."""
+        if call.method in ("append", "extend") and not self.here.guards:
+            self._grow(node, receiver, more(receiver.everything(), taints, call.place))
         if receiver.items is not None:
             chosen = frozenset().union(*self.choosing)
             receiver.items.extend(value.tainted(chosen) for value in call.args[:8])
@@ -227,6 +271,17 @@ class Machine(Recording):
             return
         if isinstance(node, ast.Name) and receiver.frame is None:
             self.scope.rebind(node.id, receiver.tainted(taints))
+
+    def _grow(self, node: ast.expr, receiver: Value, grown: frozenset[Taint]) -> None:
+        """A list that was read is longer now, and so is all that holds it."""
+        while grown:
+            receiver.taints = receiver.taints | grown
+            if not isinstance(node, (ast.Subscript, ast.Attribute)) or any(
+                isinstance(inner, ast.Call) for inner in ast.walk(node)
+            ):
+                return
+            node = node.value
+            receiver = self.value(node)
 
     def enter(
         self, function: Function, args: list[Value], kwargs: dict[str, Value], place: Place
@@ -245,6 +300,7 @@ class Machine(Recording):
         self._parameters(function, args, kwargs)
         frame = Activation(name, place, retry=retry_of(node) or self.here.retry)
         frame.failing = self.here.failing or int(about_failure(name))
+        frame.guards = list(self.here.guards)
         self.stack.append(frame)
         self.nodes.append(node)
         try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from setpoint.lint.findings import Place
+from setpoint.lint.growth import grows
 from setpoint.lint.interpret.statements import Statements
 from setpoint.lint.model import Effect, Mode, Program, Step, Target, Trace, Write
-from setpoint.lint.values import Connection, Taint, Value
+from setpoint.lint.values import NO_TAINTS, Connection, Taint, Value
 
 
 class Recording(Statements):
@@ -38,13 +40,15 @@ class Recording(Statements):
             self.connections[label] = Connection(label)
         return self.connections[label]
 
-    def wrote(self, place: Place, target: Target, mode: Mode, api: str, **facts: object) -> Write:
+    def wrote(self, place: Place, target: Target, mode: Mode, api: str, **facts: Any) -> Write:
         """Records a write with what is known about this moment."""
         self.order += 1
         guards = self.here.guards
         guarded = any(
             not tables or any(target.same(Target(t)) for t in tables) for tables in guards
         )
+        if mode in ("put", "overwrite") and grows(facts.get("rows", NO_TAINTS), target.key):
+            mode, facts["accumulating"] = "append", True
         transaction = facts.pop("transaction", None) or self.transaction(None)
         write = Write(
             place,
@@ -54,10 +58,11 @@ class Recording(Statements):
             str(transaction),
             self.order,
             path=self.path(),
+            sides=tuple(self.sides),
             guarded=guarded,
             failing=bool(self.here.failing),
             retry=self.here.retry,
-            **facts,  # type: ignore[arg-type]
+            **facts,
         )
         self.trace.add(write)
         return write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call, place_of
@@ -11,6 +12,14 @@ from setpoint.lint.vocabulary import vocabulary
 
 _REQUEST = vocabulary("route get post put patch delete websocket")
 TASK = vocabulary("task short_circuit branch virtualenv docker")
+_SAYING = vocabulary(
+    "print log info debug warning error exception startswith endswith add_argument",
+)
+_CHANGES = re.compile(
+    r"\s*(?:insert\s+into\s+[\w\"`\[]|delete\s+from\s+[\w\"`\[]|truncate\s+table\s)",
+    re.IGNORECASE,
+)
+_CHANGING = re.compile(r"['\"]\s*(insert\s+into|delete\s+from|truncate\s+table)\s", re.IGNORECASE)
 _RETRYING = vocabulary("retry retrying on_exception on_predicate retry_call")
 
 
@@ -27,6 +36,47 @@ def called(tree: ast.AST) -> tuple[set[str], list[ast.ClassDef]]:
         elif isinstance(node, ast.ClassDef):
             classes.append(node)
     return found, classes
+
+
+def changes(text: str) -> set[int]:
+    """The lines of a program that hold the first words of a change."""
+    return {text.count("\n", 0, match.start(1)) + 1 for match in _CHANGING.finditer(text)}
+
+
+def unspoken(tree: ast.AST) -> list[ast.expr]:
+    """Texts that begin like a change of a table, and that the program does not only say."""
+    said: set[int] = set()
+    found: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if id(node) in said:
+            said.update(id(child) for child in ast.iter_child_nodes(node))
+            continue
+        if isinstance(node, (ast.Expr, ast.Compare, ast.Assert, ast.Raise, ast.Call)) and _says(
+            node
+        ):
+            said.update(id(child) for child in ast.iter_child_nodes(node))
+        elif isinstance(node, ast.JoinedStr):
+            said.update(id(child) for child in ast.iter_child_nodes(node))
+            first = node.values[0] if node.values else None
+            if isinstance(first, ast.Constant) and _CHANGES.match(str(first.value) + "_"):
+                found.append(node)
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and _CHANGES.match(node.value)
+        ):
+            found.append(node)
+    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _says(node: ast.AST) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Call):
+        func = node.func
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        return name in _SAYING
+    return True
 
 
 def is_request(node: ast.AST) -> bool:

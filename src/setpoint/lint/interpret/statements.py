@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
 from setpoint.lint.flows import as_read, held
-from setpoint.lint.interpret.call import place_of
-from setpoint.lint.interpret.expressions import Expressions
-from setpoint.lint.interpret.guards import ends, verdict, words
-from setpoint.lint.interpret.scope import Scope
+from setpoint.lint.growth import more
+from setpoint.lint.interpret.call import label_of, place_of
+from setpoint.lint.interpret.definitions import Definitions
+from setpoint.lint.interpret.guards import ends, refuses, verdict, words
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.words import is_identity
-from setpoint.lint.values import Class, Connection, Frame, Function, Taint, Value
+from setpoint.lint.texts import shown
+from setpoint.lint.values import ANY, Connection, Frame, Taint, Value, joined
 
 if TYPE_CHECKING:
     from setpoint.lint.model import Program
@@ -35,9 +36,10 @@ class Activation:
     yielded: list[Value] = field(default_factory=list)
     retry: Place | None = None
     failing: int = 0
+    loops: int = 0
 
 
-class Statements(Expressions):
+class Statements(Definitions):
     """Takes statements in their order and keeps the scope."""
 
     def __init__(self, program: Program, lines: Sequence[str]) -> None:
@@ -46,6 +48,7 @@ class Statements(Expressions):
         self.atomic: list[str] = []
         # Clocks that decide whether the statements of a branch are taken.
         self.choosing: list[frozenset[Taint]] = []
+        self.sides: list[tuple[int, bool]] = []
         self.connections: dict[str, Connection] = {}
 
     @property
@@ -87,7 +90,14 @@ class Statements(Expressions):
     def _do_augassign(self, node: ast.AugAssign) -> None:
         combined = ast.BinOp(left=_loaded(node.target), op=node.op, right=node.value)
         ast.copy_location(combined, node)
-        self.bind(node.target, self.value(combined))
+        result = self.value(combined)
+        if isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
+            old = self.scope.find(node.target.id) or Value()
+            # What is called was called already.
+            called = any(isinstance(inner, ast.Call) for inner in ast.walk(node.value))
+            new = Value() if called else self.value(node.value)
+            result = result.tainted(more(old.everything(), new.everything(), place_of(node)))
+        self.bind(node.target, result)
 
     def bind(self, target: ast.expr, value: Value) -> None:
         """Gives a name, an attribute, a column or a tuple of them a value."""
@@ -140,13 +150,23 @@ class Statements(Expressions):
             ):
                 key = self.value(target.slice.elts[-1]).text
                 base, target = self.value(owner), ast.Subscript(value=owner, slice=target.slice)
+        named = isinstance(target.slice, (ast.Name, ast.Attribute))
+        if key is not None or named:
+            value = held(value, key or label_of(target.slice))
         name = key if key is not None else ""
         if isinstance(base.thing, Frame):
-            changed = replace(base, thing=base.thing.with_column(name, value.everything()))
+            given = value.everything()
+            if not name:
+                # Several columns get their own values back, changed or not.
+                given = (given - base.thing.everything()) | base.thing.columns.get("", frozenset())
+            changed = replace(base, thing=base.thing.with_column(name, given))
             if isinstance(target.value, ast.Name):
                 self.scope.rebind(target.value.id, changed)
             return
-        if base.fields is not None and key is not None:
+        if base.fields is not None and key is None and value.fields:
+            # Whatever its name is: an entry with parts of its own.
+            base.fields[""] = joined([base.fields[""], value]) if "" in base.fields else value
+        elif base.fields is not None and key is not None:
             base.fields[key] = value
         elif isinstance(target.value, ast.Name):
             if key is None:
@@ -164,12 +184,14 @@ class Statements(Expressions):
         before = dict(self.scope.names)
         chosen = frozenset(o for o in as_read(test.everything()) if o.via == "read")
         self.choosing.append(chosen)
-        self._branch(node.body, guarded=sign < 0, tables=tables)
+        self._side(node, True, lambda: self._branch(node.body, guarded=sign < 0, tables=tables))
         self.choosing.pop()
         after = self.scope.names
         self.scope.names = dict(before)
-        self._branch(node.orelse, guarded=sign > 0, tables=tables)
+        self._side(node, False, lambda: self._branch(node.orelse, guarded=sign > 0, tables=tables))
         other = self.scope.names
+        if sign:
+            self._refused(other if sign > 0 else after, before, tables, place_of(node))
         if ends(node.body):
             self.scope.names = other
             if sign > 0:
@@ -181,6 +203,25 @@ class Statements(Expressions):
         else:
             self.scope.names = self._merged(after, other, node.test)
         self._decided(before, test)
+
+    def _refused(
+        self, names: dict[str, Value], before: dict[str, Value], tables: frozenset[str], at: Place
+    ) -> None:
+        """A text that is chosen where the rows are not there yet, to be run later."""
+        new = frozenset(Taint("new", at, table) for table in tables or (ANY,))
+        for name, value in names.items():
+            inserts = value.parts is not None and "insert" in shown(value.parts).lower()
+            if inserts and before.get(name) is not value:
+                names[name] = value.tainted(new)
+
+    def _side(self, node: ast.If, side: bool, take: Callable[[], None]) -> None:
+        """Takes one side of a condition; the turns of a loop may take both."""
+        if any(frame.loops for frame in self.stack):
+            take()
+            return
+        self.sides.append((id(node), side))
+        take()
+        self.sides.pop()
 
     def _decided(self, before: dict[str, Value], test: Value) -> None:
         """What a branch assigns depends on its test: on rows that the clock has chosen, too."""
@@ -251,13 +292,16 @@ class Statements(Expressions):
     def _loop(self, body: list[ast.stmt], retry: Place | None) -> None:
         outer, self.here.retry = self.here.retry, retry or self.here.retry
         before = dict(self.scope.names)
+        self.here.loops += 1
         self.block(body)
+        self.here.loops -= 1
         self.here.retry = outer
         self.scope.names = self._merged(self.scope.names, before, None)
 
     def _do_try(self, node: ast.Try) -> None:
         before = dict(self.scope.names)
-        self.block(node.body)
+        refused = any(refuses(handler.type) for handler in node.handlers if handler.type)
+        self._branch(node.body, guarded=refused, tables=frozenset())
         done = self.scope.names
         for handler in node.handlers:
             self.scope.names = {**before, **done}
@@ -314,41 +358,6 @@ class Statements(Expressions):
     def _yield(self, node: ast.Yield) -> Value:
         self.here.yielded.append(self.value(node.value))
         return Value()
-
-    def _do_import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            name = alias.asname or alias.name.split(".")[0]
-            self.scope.bind(name, Value(ref=alias.name if alias.asname else name, label=name))
-
-    def _do_importfrom(self, node: ast.ImportFrom) -> None:
-        module = "." * node.level + (node.module or "")
-        for alias in node.names:
-            if alias.name == "*":
-                self.stars.append(module)
-            else:
-                name = alias.asname or alias.name
-                self.scope.bind(name, Value(ref=f"{module}.{alias.name}", label=name))
-
-    def _do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self.scope.bind(node.name, Value(thing=Function(node, self.scope), label=node.name))
-        self.declared(node)
-
-    _do_asyncfunctiondef = _do_functiondef
-
-    def declared(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Called for each function that the program defines."""
-
-    def _do_classdef(self, node: ast.ClassDef) -> None:
-        inner = Scope(self.scope)
-        outer, self.scope = self.scope, inner
-        for statement in node.body:
-            if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self.statement(statement)
-        self.scope = outer
-        self.scope.bind(
-            node.name,
-            Value(thing=Class(node, self.scope), fields=dict(inner.names), label=node.name),
-        )
 
     def _do_match(self, node: ast.Match) -> None:
         self.value(node.subject)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.files import path_target
 from setpoint.lint.knowledge.statements import looks_like_sql, run_sql, table_target
-from setpoint.lint.model import Mode, Target, Trace
+from setpoint.lint.model import ARGUMENTS, Mode, Target, Trace
 from setpoint.lint.texts import Rendered
 from setpoint.lint.values import Connection, Frame, Function, Taint, Value
 from setpoint.lint.vocabulary import vocabulary
@@ -28,6 +29,14 @@ _AUTOCOMMIT = re.compile(
 _ARGUMENTS = vocabulary(
     "application_args arguments job_args script_args bash_command env_vars notebook_params",
     "python_params jar_params conf parameters job_parameters",
+)
+# What a callable of another module is given, by name or in order.
+_GIVEN = ("op_kwargs", "op_args", "templates_dict")
+_SAID = re.compile(r"text|message|msg|subject|title|body|content|caption|start_date", re.IGNORECASE)
+_PLACES = re.compile(
+    r"(?:^|_)(?:path|key|keys|file|filename|prefix|partition|uri|location|object|objects|folder)(?:_|$)"
+    r"|object_name|blob_name|destination|filepath",
+    re.IGNORECASE,
 )
 _SHELL_DATE = re.compile(r"\$\(\s*date\b[^)]*\)|`\s*date\b[^`]*`")
 _DIALECTS = {
@@ -61,6 +70,11 @@ def model(machine: Machine, call: Call) -> Value | None:
             call.argument(1, "value") or Value()
         )
         return Value(const=None)
+    mapped = _mapped(call)
+    if isinstance(mapped, Value):
+        return mapped
+    call = mapped or call
+    name = call.name
     if not (name.endswith("Operator") or name in ("GenericTransfer",)) or not (
         call.kwargs or call.args
     ):
@@ -75,6 +89,19 @@ def model(machine: Machine, call: Call) -> Value | None:
         return Value(ref=f"{name}()", label=name)
     _operator(machine, call, name)
     return Value(ref=f"{name}()", label=name)
+
+
+def _mapped(call: Call) -> Call | Value | None:
+    """`Operator.partial(...).expand(...)`: an operator whose arguments come in two parts."""
+    receiver = call.receiver
+    if receiver is None:
+        return None
+    if call.method == "partial" and receiver.ref.endswith("Operator"):
+        return Value(ref="partial()", label=receiver.ref.rsplit(".", 1)[-1], fields=call.kwargs)
+    if call.method == "expand" and receiver.ref == "partial()":
+        whole = {**(receiver.fields or {}), **call.kwargs}
+        return replace(call, callee=Value(ref=receiver.label), kwargs=whole, method="")
+    return None
 
 
 def _handed(machine: Machine, call: Call) -> Value:
@@ -167,8 +194,14 @@ def _destination(
 
 def _told(machine: Machine, call: Call, name: str) -> None:
     """What a task is told when the DAG is parsed, or by its shell: the clock there is no window."""
-    for key in _ARGUMENTS & set(call.kwargs):
-        value = call.kwargs[key]
+    task = (call.kwargs.get("task_id") or Value()).text or name
+    for key, value in call.kwargs.items():
+        if _PLACES.search(key) and key not in _ARGUMENTS and "Sensor" not in name:
+            clocks = frozenset(t for t in value.everything() if t.kind == "clock" and not t.via)
+            if clocks:
+                machine.wrote(call.place, path_target(value), "put", name, location=clocks)
+    for key in sorted({*_ARGUMENTS, *_GIVEN} & set(call.kwargs)):
+        value = _unsaid(call.kwargs[key]) if key in _GIVEN else call.kwargs[key]
         clocks = frozenset(t for t in value.everything() if t.kind == "clock" and not t.via)
         if value.parts is not None:
             rendered = Rendered(value.parts, call.place)
@@ -177,9 +210,16 @@ def _told(machine: Machine, call: Call, name: str) -> None:
                 for match in _SHELL_DATE.finditer(rendered.text)
             }
         if clocks:
-            task = (call.kwargs.get("task_id") or Value()).text or name
-            target = Target(f"the arguments of {task}", "path")
+            target = Target(f"{ARGUMENTS}{task}", "path")
             machine.wrote(call.place, target, "put", name, location=clocks)
+
+
+def _unsaid(given: Value) -> Value:
+    """What a callable is given, without what it only says to somebody."""
+    if given.fields is None:
+        return given
+    kept = {key: value for key, value in given.fields.items() if not _SAID.search(key)}
+    return Value(fields=kept, taints=given.taints)
 
 
 def _disposition(call: Call, default: Mode = "create") -> tuple[Mode, Place]:

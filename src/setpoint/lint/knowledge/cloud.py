@@ -1,4 +1,4 @@
-"""Object stores, BigQuery, Glue, awswrangler, Snowflake."""
+"""Object stores, BigQuery, awswrangler, Snowflake."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
 from setpoint.lint.flows import as_read
+from setpoint.lint.growth import whole
 from setpoint.lint.interpret.call import Call
+from setpoint.lint.knowledge import glue
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.files import path_target
-from setpoint.lint.knowledge.statements import looks_like_sql, run_sql, table_target
+from setpoint.lint.knowledge.glue import partitions
+from setpoint.lint.knowledge.statements import looks_like_sql, named_by, run_sql, table_target
 from setpoint.lint.model import Mode, Target
 from setpoint.lint.values import Frame, Value
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
 _UPLOADS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "put_object": (-1, ("Key",)),
+    "put_object": (-1, ("Key", "object_name")),
     "copy_object": (-1, ("Key",)),
     "upload_file": (2, ("Key", "object_name", "key")),
     "upload_fileobj": (2, ("Key", "key")),
@@ -30,6 +33,10 @@ _UPLOADS: dict[str, tuple[int, tuple[str, ...]]] = {
     "fput_object": (1, ("object_name",)),
 }
 _GCS = frozenset(["upload_from_string", "upload_from_filename", "upload_from_file"])
+# An update of an item that starts from what it holds: `ADD n :x`, `SET n = n + :x`.
+_ADDS = re.compile(
+    r"\bADD\s+[#\w]|=\s*(?:if_not_exists\s*\([^()]*\)|[#\w.]+)\s*[+\-]|\blist_append\s*\("
+)
 _STATE = frozenset(["put_parameter"])
 
 
@@ -41,7 +48,12 @@ def model(machine: Machine, call: Call) -> Value | None:
         if name == "upload_blob" and (blob is not None or len(call.args) < 2):
             # A client of one blob is given the content alone.
             return _put(machine, call, blob or call.argument(-1, *names))
+        if name == "put_object" and len(call.args) > 1:
+            # One client names the bucket first, another has one already.
+            position = 1 if len(call.args) > 3 or "data" in call.kwargs else 0
         return _put(machine, call, call.argument(position, *names))
+    if name == "get_object" and receiver is not None:
+        return _got(call)
     if name in _GCS and receiver is not None:
         return _put(machine, call, (receiver.fields or {}).get("__blob__"))
     if name == "blob" and call.args:
@@ -71,7 +83,7 @@ def model(machine: Machine, call: Call) -> Value | None:
             columns={"value": call.kwargs.get("Value", Value()).everything()},
         )
         return Value(const=None)
-    return _bigquery(machine, call) or _glue(machine, call) or _wrangler(machine, call)
+    return _bigquery(machine, call) or glue.model(machine, call) or _wrangler(machine, call)
 
 
 def _put(machine: Machine, call: Call, key: Value | None) -> Value | None:
@@ -91,13 +103,31 @@ def _put(machine: Machine, call: Call, key: Value | None) -> Value | None:
     return Value(const=None)
 
 
+def _got(call: Call) -> Value | None:
+    """An object as it is stored now."""
+    key = call.argument(-1, "Key", "key", "object_name")
+    if key is None:
+        return None
+    asked = frozenset(taint for taint in as_read(call.taints()) if taint.via == "read")
+    return Value(taints=asked | whole(call.place, path_target(key).key), ref="object()")
+
+
 def _item(machine: Machine, call: Call, receiver: Value) -> Value:
     """DynamoDB replaces an item by its key."""
     table = call.kwargs.get("TableName") or (receiver.fields or {}).get("__table__")
     item = call.kwargs.get("Item") or call.kwargs.get("ExpressionAttributeValues")
     frame = as_frame(item) if item is not None else Frame()
     target = table_target(table) if table is not None else Target("{" + receiver.label + "}")
-    machine.wrote(call.place, target, "merge", call.name, columns=frame.columns, rows=frame.rows)
+    adding = bool(_ADDS.search((call.kwargs.get("UpdateExpression") or Value()).text or ""))
+    machine.wrote(
+        call.place,
+        target,
+        "append" if adding else "merge",
+        call.name,
+        columns=frame.columns,
+        rows=frame.rows,
+        accumulating=adding,
+    )
     return Value(const=None)
 
 
@@ -108,12 +138,16 @@ def _bigquery(machine: Machine, call: Call) -> Value | None:
             key: place for key in call.kwargs if (place := call.keyword_place(key)) is not None
         }
         return Value(ref=f"{name}()", fields=dict(call.kwargs), places=places)
-    if name.startswith("load_table_from_") and call.receiver is not None and call.args:
+    named = _named(call)
+    if named is not None:
+        return named
+    given = call.argument(0, "dataframe", "json_rows", "source_uris", "file_obj")
+    if name.startswith("load_table_from_") and call.receiver is not None and given is not None:
         destination = call.argument(1, "destination") or Value()
         config = call.kwargs.get("job_config")
         mode, place = _disposition(config, call)
-        frame = as_frame(call.args[0]) if name.endswith(("dataframe", "json")) else Frame()
-        taints = as_read(call.args[0].everything()) if name.endswith("uri") else frame.rows
+        frame = as_frame(given) if name.endswith(("dataframe", "json")) else Frame()
+        taints = as_read(given.everything()) if name.endswith("uri") else frame.rows
         machine.wrote(
             place,
             table_target(destination),
@@ -121,6 +155,7 @@ def _bigquery(machine: Machine, call: Call) -> Value | None:
             name,
             columns=frame.columns,
             rows=taints,
+            location=named_by(destination),
             windowed=frame.windowed,
             scoped="$" in table_target(destination).key,
             partitioned=_time_partitioning(config),
@@ -151,6 +186,20 @@ def _bigquery(machine: Machine, call: Call) -> Value | None:
     return None
 
 
+def _named(call: Call) -> Value | None:
+    """`client.get_table(client.dataset(d).table(t))` is the table t."""
+    receiver = call.receiver
+    if receiver is None or len(call.args) != 1:
+        return None
+    if call.name == "dataset":
+        return Value(ref="bigquery.dataset()", label=call.args[0].label)
+    if call.name == "table" and receiver.ref == "bigquery.dataset()":
+        return call.args[0]
+    if call.name == "get_table" and "client" in receiver.label.lower():
+        return call.args[0]
+    return None
+
+
 def _query(machine: Machine, call: Call) -> Value:
     frame = (
         run_sql(machine, call.args[0], call.place, None, dialect="bigquery", own=True, api="query")
@@ -167,6 +216,7 @@ def _query(machine: Machine, call: Call) -> Value:
             "query",
             columns=frame.columns,
             rows=frame.rows,
+            location=named_by(destination),
             windowed=frame.windowed,
             partitioned=_time_partitioning(config),
             scoped="$" in table_target(destination).key,
@@ -193,51 +243,13 @@ def _time_partitioning(config: Value | None) -> tuple[str, ...]:
     return ("time",) if "time_partitioning" in fields else ()
 
 
-def _glue(machine: Machine, call: Call) -> Value | None:
-    chain = call.receiver.label if call.receiver is not None else ""
-    if (
-        call.name in ("from_options", "from_catalog", "from_jdbc_conf")
-        and "write_dynamic_frame" in chain
-    ):
-        frame = as_frame(call.argument(0, "frame") or Value())
-        options = call.kwargs.get("connection_options") or Value()
-        fields = options.fields or {}
-        name = (
-            fields.get("path") or fields.get("dbtable") or call.kwargs.get("table_name") or Value()
-        )
-        kind = (call.kwargs.get("connection_type") or Value()).text
-        if {"preactions", "postactions"} & set(fields) or kind == "dynamodb":
-            return Value(const=None)  # deletes first, or replaces by key
-        target = path_target(name) if "path" in fields else table_target(name)
-        machine.wrote(
-            call.place,
-            target,
-            "append",
-            f"write_dynamic_frame.{call.name}",
-            columns=frame.columns,
-            rows=frame.rows,
-            location=name.everything(),
-        )
-        return Value(const=None)
-    if (
-        call.name in ("fromDF", "toDF", "apply", "resolveChoice", "rename_field")
-        and call.args
-        and call.args[0].frame is not None
-    ):
-        return call.args[0]
-    if call.name == "create_dynamic_frame" or (
-        call.name in ("from_options", "from_catalog") and "create_dynamic_frame" in chain
-    ):
-        return Value(thing=Frame(engine="spark"), ref="glue()")
-    return None
-
-
 def _wrangler(machine: Machine, call: Call) -> Value | None:
     if not re.match(r"^(?:awswrangler|wr)\.", call.ref):
         return None
     if call.name in ("to_parquet", "to_csv", "to_json", "to_sql", "copy", "to_iceberg"):
         frame = as_frame(call.argument(0, "df") or Value())
-        path = call.kwargs.get("path") or call.kwargs.get("table") or Value()
+        given = ("table", "path") if call.name in ("to_sql", "copy") else ("path", "table")
+        path = next((call.kwargs[key] for key in given if key in call.kwargs), Value())
         mode = (call.kwargs.get("mode") or Value()).text or ""
         dataset = call.kwargs.get("dataset")
         if call.name in ("to_parquet", "to_csv", "to_json") and (
@@ -250,7 +262,7 @@ def _wrangler(machine: Machine, call: Call) -> Value | None:
             chosen = "replace_slice"
         else:
             chosen = "append"
-        partitions = call.kwargs.get("partition_cols")
+        by = call.kwargs.get("partition_cols")
         machine.wrote(
             call.keyword_place("mode") or call.place,
             path_target(path),
@@ -260,12 +272,7 @@ def _wrangler(machine: Machine, call: Call) -> Value | None:
             rows=frame.rows,
             location=path.everything(),
             windowed=frame.windowed,
-            partitioned=_partitions(partitions),
+            partitioned=partitions(by),
         )
         return Value(const=None)
     return None
-
-
-def _partitions(columns: Value | None) -> tuple[str, ...]:
-    items = columns.items if columns is not None else None
-    return tuple(item.text or "" for item in items or ())

@@ -21,12 +21,13 @@ def as_frame(value: Value) -> Frame:
         return value.thing.frame
     columns: dict[str, frozenset[Taint]] = {}
     rows = value.taints
-    for name, field in (value.fields or {}).items():
+    for name, field in (value.fields or value.given or {}).items():
         if name != _INTERNAL:
             add(columns, name, field.everything())
     for item in value.items or ():
-        if item.fields is not None:
-            for name, field in item.fields.items():
+        fields = item.fields if item.fields is not None else item.given
+        if fields is not None:
+            for name, field in fields.items():
                 if name != _INTERNAL:
                     add(columns, name, field.everything())
             rows = rows | item.taints
@@ -71,7 +72,8 @@ def of_columns(frame: Frame, values: list[Value], *, keep: bool) -> Frame:
 
 
 def _selected(frame: Frame, result: Frame, item: Value) -> Frame:
-    name = item.alias or (item.text or "")
+    given = all(taint.kind in ("outside", "logical") for taint in item.taints)
+    name = item.alias or item.text or (item.label if given else "")
     if item.parts is not None and item.text in ("*", None):
         return replace(result, columns={**frame.columns, **result.columns}, chosen=None)
     if item.parts is not None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING
 
-from setpoint.lint.findings import Place
-from setpoint.lint.interpret.call import Call, place_of
+from setpoint.lint.interpret.call import Call, label_of
 from setpoint.lint.knowledge.columns import as_frame
-from setpoint.lint.knowledge.files import path_target
+from setpoint.lint.knowledge.elsewhere import named_for_it
 from setpoint.lint.knowledge.statements import looks_like_sql, run_sql, table_target
 from setpoint.lint.model import Mode, Target
-from setpoint.lint.texts import braces, shown
+from setpoint.lint.texts import braces
 from setpoint.lint.values import Connection, Value, text_value
 from setpoint.lint.vocabulary import vocabulary
 
@@ -28,21 +28,12 @@ _WRAPPERS = vocabulary(
     "text SQL sql Composed dedent cleandoc Literal Identifier str",
 )
 _RENDERS = re.compile(r"^(?:render|fill|format_sql|template)", re.IGNORECASE)
-_RUNS = re.compile(r"sql|query|execute|exec_|run_|submit|statement")
-_MARKS = re.compile(
-    r"^(?:set|save|update|write|store|put|persist|advance|record)_(?:\w+_)?(?:high_?water_?mark|hwm"
-    r"|water_?mark|checkpoint|bookmark|last_(?:run|processed|loaded|sync\w*|id|timestamp|offset|date))"
-)
-_WRITES = re.compile(r"write|save|load|upload|insert|store|export|persist|sink|to_|salvar|guardar")
-_FIRST = re.compile(r"^\s*(?:truncate|delete\s+from)\b", re.IGNORECASE)
-_PLACES = re.compile(
-    r"path|key|file|prefix|partition|dest|target|location|uri|folder|particao", re.IGNORECASE
-)
-_VERB = re.compile(
-    r"\s*(?:--[^\n]*\s*)*(?:insert\s|delete\s+from|truncate\s|merge\s+into|update\s+\S+\s+set|create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?table|drop\s+table|select\s|with\s+\w+\s+as|copy\s)",
-    re.IGNORECASE,
-)
+_TABLE = "sqlalchemy.Table()"
+_SESSION = re.compile(r"(?:^|[._])session$", re.IGNORECASE)
+_MADE = re.compile(r"(?:\w+\.)*([A-Z]\w*)\(")
+_EMPTIES = re.compile(r"==|\bis_?\(|in_\(|between\(|>|filter_by\(")
 _FETCHES = vocabulary("fetchone fetchall fetchmany scalar first scalar_one")
+_ALL_ROWS = frozenset(["list", "tuple", "sorted", "iter"])
 _HOOK_READS = frozenset(["get_first", "get_records", "fetchall_query"])
 
 
@@ -54,6 +45,9 @@ def model(machine: Machine, call: Call) -> Value | None:
         return call.args[0]
     if name in _WRAPPERS and len(call.args) == 1 and call.args[0].parts is not None:
         return call.args[0]
+    first = call.args[0].thing if len(call.args) == 1 else None
+    if call.ref in _ALL_ROWS and isinstance(first, Connection):
+        return _fetched(first, "fetchall")
     if call.ref.endswith("create_engine"):
         machine.unique += 1
         return Value(
@@ -61,6 +55,8 @@ def model(machine: Machine, call: Call) -> Value | None:
             ref="engine()",
             label="engine",
         )
+    if name == "Table" and len(call.args) > 1 and call.args[0].text:
+        return Value(ref=_TABLE, label=call.args[0].text)
     if _CONNECT.search(call.ref or f".{name}") and name != "get_connection":
         return _connect(machine, call)
     if call.method == "begin" and receiver is not None:
@@ -90,81 +86,13 @@ def model(machine: Machine, call: Call) -> Value | None:
         known = _methods(machine, call, receiver)
         if known is not None:
             return known
-    return _helper(machine, call)
-
-
-def _helper(machine: Machine, call: Call) -> Value | None:
-    """Functions of other modules that say by their name that they run SQL or write rows."""
-    name = call.name.lower()
-    if _MARKS.search(name) and (call.args or call.kwargs):
-        values = [*call.args, *call.kwargs.values()]
-        target = Target("{" + call.name + "}", "state")
-        machine.wrote(
-            call.place, target, "put", call.name, columns={"value": values[-1].everything()}
-        )
-        return Value(const=None)
-    if _RUNS.search(name) and not machine.streaming():
-        for value in (*call.args, *call.kwargs.values()):
-            if value.parts is not None and _VERB.match(shown(value.parts)[:2000]):
-                frame = run_sql(machine, value, call.place, None, own=True, api=call.name)
-                return Value(thing=frame, ref="sql()") if frame is not None else Value(ref="sql()")
-    if _WRITES.search(name):
-        told = _told(machine, call)
-        if told is not None:
-            return told
-        _placed(machine, call)
-    return None
-
-
-def _told(machine: Machine, call: Call) -> Value | None:
-    """Is a writing function told to append, and not to remove the old rows first?"""
-    if any(_FIRST.search(value.text or "") for value in call.kwargs.values()):
-        return None
-    for index, value in enumerate(call.args):
-        if (value.text or "").lower() == "append" and len(call.args) > 1:
-            return _told_to_append(machine, call, place_of(call.node.args[index]))
-    for key in ("mode", "write_mode", "save_mode", "if_exists", "write_disposition"):
-        if (call.kwargs[key].text if key in call.kwargs else "") in ("append", "WRITE_APPEND"):
-            return _told_to_append(machine, call, call.keyword_place(key) or call.place)
-    return None
-
-
-def _placed(machine: Machine, call: Call) -> None:
-    """A writing function of another module: where it writes may come from the clock."""
-    named = [*((value.label, value) for value in call.args), *call.kwargs.items()]
-    for name, value in named:
-        drawn = [
-            taint for taint in value.taints if taint.kind in ("clock", "random") and not taint.via
-        ]
-        if drawn and _PLACES.search(name) and value.frame is None:
-            target = path_target(value)
-            machine.wrote(call.place, target, "put", call.name, location=value.everything())
-
-
-def _told_to_append(machine: Machine, call: Call, place: Place) -> Value:
-    frames = [value for value in (*call.args, *call.kwargs.values()) if value.frame is not None]
-    names = [
-        value
-        for value in (*call.args, *call.kwargs.values())
-        if value.frame is None
-        and (value.parts is not None or value.ref)
-        and (value.text or "").lower() not in ("append", "write_append")
-    ]
-    names.sort(key=lambda value: value.parts is None)
-    frame = frames[0].frame if frames else None
-    machine.wrote(
-        place,
-        table_target(names[0] if names else Value()),
-        "append",
-        call.name,
-        columns=frame.columns if frame else {},
-        rows=frame.rows if frame else frozenset(),
-    )
-    return Value(const=None)
+    return named_for_it(machine, call)
 
 
 def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
     name = call.name
+    if name == "insert" and receiver.ref == _TABLE:
+        return Value(ref=f"{_TABLE}.insert()", label=f"{receiver.label}.insert()")
     if name == "values" and receiver.ref.endswith("insert()"):
         given = call.args[0].fields if call.args and call.args[0].fields is not None else None
         return Value(
@@ -175,7 +103,7 @@ def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
         and receiver.frame is None
         and (isinstance(receiver.thing, Connection) or receiver.label in machine.connections)
     ):
-        return Value(taints=machine.connection(receiver).last_read, label=name)
+        return _fetched(machine.connection(receiver), name)
     if name in ("copy_from", "copy_expert", "copy"):
         return _copy(machine, call, receiver)
     if name == "run" and call.argument(0, "sql") is not None:
@@ -202,7 +130,8 @@ def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
             machine, call.args[0], call.place, None, params=call.kwargs.get("parameters"), own=True
         )
         return Value(taints=frame.everything() if frame is not None else frozenset())
-    if name == "insert_rows" and ("table" in call.kwargs or len(call.args) >= 2):
+    numbered = len(call.args) > 1 and isinstance(call.args[1].const, int)  # rows of a worksheet
+    if name == "insert_rows" and ("table" in call.kwargs or len(call.args) >= 2) and not numbered:
         target = call.argument(0, "table") or Value()
         replaces = call.kwargs.get("replace")
         mode: Mode = "merge" if replaces is not None and replaces.const is True else "append"
@@ -212,12 +141,25 @@ def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
         name
         in ("insert_many", "insert_one", "bulk_insert_mappings", "bulk_save_objects", "add_all")
         and call.args
-    ):
+    ) or _adds(machine, call, receiver):
         rows = call.args[-1]
-        label = receiver.label if name.startswith("insert") else call.args[0].label
+        label = receiver.label if name.startswith("insert") else _mapped(call.args[0])
         connection = None if name.startswith("insert") else machine.connection(receiver)
         _rows(machine, call, Target("{" + label.lower() + "}"), "append", rows, connection)
         return Value(ref="inserted()")
+    if name == "merge" and len(call.args) == 1 and _SESSION.search(receiver.label):
+        known = Target("{" + _mapped(call.args[0]).lower() + "}")
+        _rows(machine, call, known, "merge", call.args[0], machine.connection(receiver))
+        return call.args[0]
+    if name == "delete" and not call.args and _emptied(machine, call.node.func, call):
+        return Value(ref="deleted()")
+    if name in ("update_one", "update_many", "find_one_and_update") and len(call.args) > 1:
+        fields = call.args[1].fields or {}
+        if "$inc" in fields or "$push" in fields:
+            place = (call.args[1].places or {}).get("$inc" if "$inc" in fields else "$push")
+            grown = Target("{" + receiver.label.lower() + "}")
+            machine.wrote(place or call.place, grown, "append", name, accumulating=True)
+            return Value(const=None)
     if name in ("bulk_load", "load_table_file"):
         _rows(
             machine,
@@ -229,6 +171,57 @@ def _methods(machine: Machine, call: Call, receiver: Value) -> Value | None:
         )
         return Value(const=None)
     return None
+
+
+def _fetched(connection: Connection, name: str) -> Value:
+    """What a cursor gives: rows, whose cells stay apart where the clock is one of them."""
+    read, row = connection.last_read, connection.row()
+    if not connection.last_row:
+        return Value(taints=read, label=name)
+    if name in ("fetchall", "fetchmany"):
+        return Value(items=[row], taints=read, label=name)
+    return row if name != "scalar" else Value(taints=connection.last_row[0] | read)
+
+
+def _adds(machine: Machine, call: Call, receiver: Value) -> bool:
+    """Objects that a loop puts into a session; a single one is more often asked for."""
+    return (
+        call.name == "add"
+        and len(call.args) == 1
+        and bool(_SESSION.search(receiver.label) or _SESSION.search(label_of(call.node.func)[:-4]))
+        and any(frame.loops for frame in machine.stack)
+    )
+
+
+def _mapped(value: Value) -> str:
+    """The class of the objects that a session is given, or else what they are called."""
+    first = value.items[0] if value.items else value
+    made = _MADE.match(first.label) if first.ref.endswith("()") else None
+    return made[1] if made else value.label
+
+
+def _emptied(machine: Machine, chain: ast.expr, call: Call) -> bool:
+    """`session.query(Thing).filter(…).delete()`, `session.execute(delete(Thing).where(…))`."""
+    words = ast.unparse(chain)
+    session = call.receiver
+    while isinstance(chain, ast.Attribute | ast.Call):
+        inner = chain.func if isinstance(chain, ast.Call) else chain.value
+        if isinstance(chain, ast.Call) and len(chain.args) == 1:
+            if isinstance(inner, ast.Attribute) and inner.attr == "query":
+                session = machine.value(inner.value)
+                break
+            if isinstance(inner, ast.Name) and inner.id == "delete":
+                break
+        chain = inner
+    else:
+        return False
+    if not isinstance(chain, ast.Call) or not isinstance(chain.args[0], ast.Name):
+        return False
+    if re.search(r"filter|where", words) and not _EMPTIES.search(words):
+        return False  # what is too old goes
+    target = Target("{" + chain.args[0].id.lower() + "}")
+    _rows(machine, call, target, "delete", None, machine.connection(session))
+    return True
 
 
 def _rows(
@@ -294,12 +287,15 @@ def _execute(machine: Machine, call: Call, receiver: Value) -> Value | None:
                 connection,
             )
             return Value(ref="executed()")
+        if _emptied(machine, call.node.args[0] if call.node.args else call.node, call):
+            return Value(ref="executed()")
         return None
     params = call.argument(1, "parameters", "params", "vars")
     if call.method == "execute" and connection.autocommit and receiver.ref == "engine()":
         frame = run_sql(machine, sql, call.place, None, params=params, own=True)
     else:
-        frame = run_sql(machine, sql, call.place, connection, params=params)
+        api = "executemany" if call.method == "executemany" else "execute"
+        frame = run_sql(machine, sql, call.place, connection, params=params, api=api)
     if call.method == "executescript":
         connection.transaction += 1
     taints = frame.everything() if frame is not None else frozenset()
@@ -309,6 +305,8 @@ def _execute(machine: Machine, call: Call, receiver: Value) -> Value | None:
 def _inserted(statement: Value) -> str:
     """The table of `insert(table)` or `table.insert()`."""
     label = statement.label.lower()
+    if statement.ref.startswith(_TABLE):
+        return label.split(".insert")[0]
     inner = re.search(r"insert\(([^()]*)\)", label)
     name = inner[1] if inner and inner[1] else label.split(".insert")[0]
     return "{" + name.strip("()") + "}"
@@ -317,11 +315,11 @@ def _inserted(statement: Value) -> str:
 def _copy(machine: Machine, call: Call, receiver: Value) -> Value | None:
     connection = machine.connection(receiver)
     if call.name in ("copy_expert", "copy"):
-        if call.args and looks_like_sql(call.args[0]):
-            text = call.args[0].text or ""
-            if re.search(r"\bto\s+stdout\b", text, re.IGNORECASE):
+        sql = call.argument(0, "sql", "statement")
+        if sql is not None and looks_like_sql(sql):
+            if re.search(r"\bto\s+stdout\b", sql.text or "", re.IGNORECASE):
                 return Value(const=None)
-            run_sql(machine, call.args[0], call.place, connection, api=call.name)
+            run_sql(machine, sql, call.place, connection, api=call.name)
             return Value(ref="copied()")
         return None
     table = call.argument(1, "table")

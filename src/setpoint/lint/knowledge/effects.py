@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from setpoint.lint.flows import as_read
 from setpoint.lint.interpret.call import Call
+from setpoint.lint.knowledge.elsewhere import is_verb
+from setpoint.lint.knowledge.statements import run_sql
 from setpoint.lint.texts import shown
 from setpoint.lint.values import NO_TAINTS, Taint, Value
 from setpoint.lint.vocabulary import vocabulary
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
 _HTTP = re.compile(r"^(?:requests|httpx|aiohttp|urllib3)\b")
-_CHANGES = vocabulary(
-    "post put patch delete",
-)
+# What is put or deleted a second time is as it was after the first.
+_CHANGES = vocabulary("post patch")
+_REPEATABLE = vocabulary("put delete")
 _FETCHES = vocabulary(
     "get head options request urlopen",
 )
@@ -51,8 +53,11 @@ def model(machine: Machine, call: Call) -> Value | None:
     http = bool(_HTTP.search(ref) or _HTTP.search(receiver))
     if http and method in _FETCHES:
         return Value(taints=_asked(call), ref="http()")
+    if http and method in _REPEATABLE:
+        return Value(taints=_asked(call), ref="http()")
     if http and method in _CHANGES:
-        _request(machine, call)
+        if not _statement(machine, call):
+            _request(machine, call)
         return Value(taints=_asked(call), ref="http()")
     name = call.name
     if _NOTIFIES.search(name) and call.ref and (call.args or call.kwargs):
@@ -83,6 +88,17 @@ def model(machine: Machine, call: Call) -> Value | None:
         _send(machine, call, notification="messages" in ref)
         return Value(ref="sent()")
     return None
+
+
+def _statement(machine: Machine, call: Call) -> bool:
+    """Is SQL sent to a database that listens to HTTP?"""
+    sent = [call.argument(1, "data"), *(call.kwargs.get(key) for key in ("params", "content"))]
+    for value in sent:
+        for text in (value, (value.fields or {}).get("query")) if value is not None else ():
+            if text is not None and text.parts is not None and is_verb(text):
+                run_sql(machine, text, call.place, None, own=True, api=call.name)
+                return True
+    return False
 
 
 def _asked(call: Call) -> frozenset[Taint]:

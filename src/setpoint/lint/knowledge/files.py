@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from setpoint.lint.flows import as_read
+from setpoint.lint.growth import whole
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame
-from setpoint.lint.model import Target
+from setpoint.lint.model import Mode, Target
 from setpoint.lint.texts import Hole, Piece, shown
 from setpoint.lint.values import NO_TAINTS, Value, text_value
 from setpoint.lint.vocabulary import vocabulary
@@ -20,6 +22,7 @@ _REMOVE = vocabulary(
 _RENAME = vocabulary(
     "rename renames move mv replace",
 )
+_COPY = vocabulary("copy copy2 copyfile copytree")
 _ROWS = (".csv", ".tsv", ".jsonl", ".ndjson")
 _JOIN = frozenset({"os.path.join", "posixpath.join", "ntpath.join"})
 _PATHS = ("pathlib.Path", "Path", "pathlib.PurePath", "PurePath", "S3Path", "AnyPath", "CloudPath")
@@ -67,11 +70,25 @@ def model(machine: Machine, call: Call) -> Value | None:
             machine.wrote(call.place, gone, "delete", name)
         return Value(const=None)
     if name in _RENAME and _is_path_call(call) and len(call.args) == 2:
-        moved = path_target(call.args[1])
-        if moved.key:
-            machine.wrote(call.place, moved, "rename", name)
+        _copied(machine, call, call.args[1], "rename")
+        return Value(const=None)
+    if name in _COPY and _is_path_call(call) and len(call.args) >= 2:
+        _copied(machine, call, call.args[1], "put")
+        return Value(const=None)
+    if name == "make_archive" and call.args:
+        _copied(machine, call, call.args[0], "put")
+        return Value(const=None)
+    if name == "writestr" and len(call.args) >= 2:
+        _put(machine, call, call.args[0], call.args[1])
         return Value(const=None)
     return None
+
+
+def _copied(machine: Machine, call: Call, path: Value, mode: Mode) -> None:
+    """A file that gets a second place, or another one; the clock may name it."""
+    target = path_target(path)
+    if target.key:
+        machine.wrote(call.place, target, mode, call.name, location=path.everything())
 
 
 def _is_path_call(call: Call) -> bool:
@@ -116,9 +133,8 @@ def _open(machine: Machine, call: Call) -> Value:
     text = (mode.text if mode is not None else None) or "r"
     path = call.args[0] if call.args else Value()
     if not set(text) & set("wax+"):
-        from setpoint.lint.flows import as_read
-
-        return Value(taints=as_read(path.everything()), ref="open()")
+        held = whole(call.place, path_target(path).key) if path.parts is not None else NO_TAINTS
+        return Value(taints=as_read(path.everything()) | held, ref="open()")
     if "a" in text and path_target(path).key.endswith(_ROWS):
         machine.wrote(call.place, path_target(path), "append", "open", location=path.everything())
     return Value(ref="open()", fields={"__target__": path, "__mode__": mode or Value()})

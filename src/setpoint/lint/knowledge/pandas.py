@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from setpoint.lint.findings import Place
 from setpoint.lint.flows import as_read
+from setpoint.lint.growth import together, whole
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.files import path_target
-from setpoint.lint.knowledge.statements import read_query, table_target
+from setpoint.lint.knowledge.statements import named_by, read_query, table_target
 from setpoint.lint.model import Mode, Target
 from setpoint.lint.values import Connection, Frame, Taint, Value, joined_frames
 from setpoint.lint.vocabulary import vocabulary
@@ -38,6 +39,8 @@ def model(machine: Machine, call: Call) -> Value | None:
     if name in _READS:
         path = call.argument(0, "filepath_or_buffer", "path", "io", "path_or_buf")
         taints = as_read(path.everything()) if path is not None else frozenset()
+        if path is not None and path.parts is not None:
+            taints = taints | whole(call.place, path_target(path).key)
         return Value(thing=Frame(rows=_deciding(taints), engine="pandas"), ref="pandas()")
     if name in _QUERIES:
         query = call.argument(0, "sql", "query")
@@ -49,12 +52,15 @@ def model(machine: Machine, call: Call) -> Value | None:
     ):
         frame = as_frame(call.args[0]) if call.args else as_frame(call.kwargs.get("data", Value()))
         return Value(thing=replace(frame, engine="pandas"), ref="pandas()")
+    if call.ref.startswith(("pyarrow.", "pa.", "pq.")):
+        return _arrow(machine, call)
     if call.ref.startswith(("pd.", "pandas.")) and name in ("concat", "merge"):
         values = (call.args[0].items or [call.args[0]]) if call.args else []
         frames = [as_frame(value) for value in [*values, *call.args[1:]]]
-        return Value(
-            thing=replace(joined_frames(frames or [Frame()]), engine="pandas"), ref="pandas()"
-        )
+        both = joined_frames(frames or [Frame()])
+        if name == "concat":
+            both = replace(both, rows=both.rows | together(frames, call.place))
+        return Value(thing=replace(both, engine="pandas"), ref="pandas()")
     receiver = call.receiver
     if receiver is None:
         return _bare(machine, call)
@@ -62,6 +68,13 @@ def model(machine: Machine, call: Call) -> Value | None:
         return Value(const=None)  # only the table is made
     if name == "to_sql":
         _to_sql(machine, call, as_frame(receiver))
+        return Value(const=None)
+    if name == "write_pandas" and "table_name" in call.kwargs:
+        overwrite = call.kwargs.get("overwrite")
+        mode: Mode = "overwrite" if overwrite is not None and overwrite.const is True else "append"
+        given = as_frame(call.argument(0, "df") or Value())
+        target = table_target(call.kwargs["table_name"], call.kwargs.get("schema"))
+        _frame_write(machine, call, given, target, mode, None, name=call.kwargs["table_name"])
         return Value(const=None)
     if name == "to_gbq":
         _to_gbq(machine, call, as_frame(receiver), call.argument(0, "destination_table"))
@@ -82,6 +95,30 @@ def model(machine: Machine, call: Call) -> Value | None:
     return None
 
 
+def _arrow(machine: Machine, call: Call) -> Value | None:
+    """pyarrow: tables of lists, dictionaries and frames, and the files that they become."""
+    name = call.name
+    if name in ("table", "from_pylist", "from_pydict", "from_pandas") and call.args:
+        return Value(thing=replace(as_frame(call.args[0]), engine="pandas"), ref="pandas()")
+    path = call.argument(1, "where", "root_path", "base_dir", "output_file")
+    if not call.args or path is None or path.parts is None:
+        return None
+    mode: Mode = "put"
+    if name == "write_to_dataset":
+        # Its files have new names each time, unless it is told otherwise.
+        told = call.kwargs.keys() & {"basename_template", "existing_data_behavior"}
+        mode = "put" if told else "append"
+    elif name not in ("write_table", "write_feather", "write_csv", "write_dataset"):
+        return None
+    frame = as_frame(call.args[0])
+    machine.wrote(
+        call.place, path_target(path), mode, name,
+        columns=frame.columns, rows=frame.rows, location=path.everything(),
+        diffed=bool(frame.diffed),
+    )  # fmt: skip
+    return Value(const=None)
+
+
 def _rebind(machine: Machine, call: Call, value: Value) -> None:
     node = call.node.func
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -92,17 +129,21 @@ def _bare(machine: Machine, call: Call) -> Value | None:
     if call.ref.endswith("pandas_gbq.to_gbq") and len(call.args) > 1:
         _to_gbq(machine, call, as_frame(call.args[0]), call.args[1])
         return Value(const=None)
-    if call.name == "write_pandas" and len(call.args) > 2:
+    table = call.argument(2, "table_name")
+    if call.name == "write_pandas" and table is not None:
         overwrite = call.kwargs.get("overwrite")
         mode: Mode = "overwrite" if overwrite is not None and overwrite.const is True else "append"
-        _frame_write(machine, call, as_frame(call.args[1]), table_target(call.args[2]), mode, None)
+        given = as_frame(call.argument(1, "df") or Value())
+        _frame_write(machine, call, given, table_target(table), mode, None, name=table)
         return Value(const=None)
     return None
 
 
 def _deciding(taints: frozenset[Taint]) -> frozenset[Taint]:
     return frozenset(
-        o for o in taints if o.via == "read" or o.kind in ("outside", "logical", "pick")
+        o
+        for o in taints
+        if o.via == "read" or o.kind in ("outside", "logical", "pick", "whole", "grown")
     )
 
 
@@ -125,13 +166,12 @@ def _to_sql(machine: Machine, call: Call, frame: Frame) -> None:
             and method.label != ""
         )
         connection = _connection(machine, own)
-        _frame_write(
-            machine, call, frame, target, "merge" if upserts else "append", connection, place
-        )
+        chosen: Mode = "merge" if upserts else "append"
+        _frame_write(machine, call, frame, target, chosen, connection, place, name)
     elif mode == "replace":
-        _frame_write(machine, call, frame, target, "overwrite", None, place)
+        _frame_write(machine, call, frame, target, "overwrite", None, place, name)
     else:
-        _frame_write(machine, call, frame, target, "create", None, place)
+        _frame_write(machine, call, frame, target, "create", None, place, name)
 
 
 def _connection(machine: Machine, value: Value | None) -> Connection | None:
@@ -145,14 +185,13 @@ def _to_gbq(machine: Machine, call: Call, frame: Frame, name: Value | None) -> N
     mode = (call.kwargs.get("if_exists") or Value()).text or "fail"
     modes: dict[str, Mode] = {"append": "append", "replace": "overwrite"}
     place = call.keyword_place("if_exists") or call.place
-    _frame_write(
-        machine, call, frame, table_target(name or Value()), modes.get(mode, "create"), None, place
-    )
+    target, chosen = table_target(name or Value()), modes.get(mode, "create")
+    _frame_write(machine, call, frame, target, chosen, None, place, name)
 
 
 def _frame_write(
     machine: Machine, call: Call, frame: Frame, target: Target, mode: Mode,
-    connection: Connection | None, place: Place | None = None,
+    connection: Connection | None, place: Place | None = None, name: Value | None = None,
 ) -> None:  # fmt: skip
     machine.wrote(
         place or call.place,
@@ -161,6 +200,7 @@ def _frame_write(
         call.name,
         columns=frame.columns,
         rows=frame.rows,
+        location=named_by(name) if name is not None else frozenset(),
         windowed=frame.windowed,
         diffed=bool(frame.diffed),
         transaction=machine.transaction(connection) if connection is not None else None,

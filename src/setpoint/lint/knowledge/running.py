@@ -36,7 +36,10 @@ class Running:
             self.rendered.text, dialect, deep=machine.program.model
         )
         self._params = _bound(machine, self.masked, params)
-        given = params.everything() if params is not None else NO_TAINTS
+        # Values whose marks the program fills in: `VALUES ({", ".join(["%s"] * n)})`.
+        marked = any(mark.kind == "param" for mark in self.masked.marks.values())
+        self.unmarked = params if not marked else None
+        given = value.taints | (params.everything() if params is not None else NO_TAINTS)
         self.new = frozenset(taint for taint in given if taint.kind == "new")
 
     def place(self, offset: int) -> Place:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.flows import as_read
+from setpoint.lint.growth import whole
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame
 from setpoint.lint.knowledge.files import path_target
@@ -15,6 +16,7 @@ from setpoint.lint.knowledge.sparkframe import frame_step
 from setpoint.lint.knowledge.sparkwrite import sink
 from setpoint.lint.knowledge.statements import run_sql, table_target
 from setpoint.lint.knowledge.words import is_dated
+from setpoint.lint.sql.shallow import between
 from setpoint.lint.texts import shown
 from setpoint.lint.values import (
     NO_TAINTS,
@@ -179,13 +181,19 @@ def _delta(machine: Machine, call: Call, receiver: Value) -> Value | None:
             (v for v in call.args if v.fields), None
         )
         frame = as_frame(values) if values is not None else Frame()
-        if frame.columns:
+        fields = (values.fields if values is not None else None) or {}
+        adding = method == "whenMatchedUpdate" and any(
+            between(name, shown(value.parts) if value.parts is not None else value.label)
+            for name, value in fields.items()
+        )
+        if frame.columns or adding:
             machine.wrote(
                 call.place,
                 replace(target, key=receiver.label),
-                "merge",
+                "append" if adding else "merge",
                 "merge",
                 columns=frame.columns,
+                accumulating=adding,
             )
     return Value(ref=f"{receiver.ref}.{method}", label=receiver.label, taints=receiver.taints)
 
@@ -202,7 +210,7 @@ def _read(
         return Value(thing=replace(view, engine="spark"), ref="spark.read()")
     taints = as_read(path.everything())
     rows = frozenset(o for o in taints if o.kind in ("clock", "logical", "outside", "pick")) | found
-    rows = rows | {Taint("read", call.place, target.key)}
+    rows = rows | {Taint("read", call.place, target.key)} | whole(call.place, target.key)
     windowed = any(o.kind in ("logical", "clock", "outside") for o in rows) or _dated_holes(path)
     return Value(
         thing=Frame(rows=rows, windowed=windowed, engine="spark", streaming=stream),

@@ -24,6 +24,9 @@ from setpoint.lint.values import (
 if TYPE_CHECKING:
     from setpoint.lint.interpret.machine import Machine
 
+# A key has a column or two; who divides by more wants to drop rows that are equal throughout.
+_FEW = 2
+
 
 def literal(call: Call) -> Value:
     value = call.args[0]
@@ -60,7 +63,8 @@ def window(call: Call) -> Value | None:
     values = [item for value in call.args for item in (value.items or [value])]
     if call.method == "partitionBy":
         constant = bool(values) and all(value.label == "lit" for value in values)
-        return Value(thing=replace(spec, partitioned=bool(values) and not constant))
+        names = tuple(v.text or v.alias for v in values)
+        return Value(thing=replace(spec, partitioned=bool(values) and not constant, divided=names))
     if call.method == "orderBy":
         real = [
             value
@@ -75,6 +79,8 @@ def window(call: Call) -> Value | None:
             and not taints
         )
         columns = tuple(v.text or v.alias for v in values if v.text or v.alias)
+        if columns and len(spec.divided) <= _FEW and set(columns) <= set(spec.divided):
+            ordered = False  # within a part all rows have the same value
         return Value(thing=replace(spec, ordered=ordered, taints=taints, columns=columns))
     return Value(thing=spec)
 
@@ -115,7 +121,8 @@ def ranked(call: Call, ranking: Ranking) -> Value:
     why = "row_number()" if spec.ordered else "row_number() without an order"
     if spec.ordered and any(map(is_key, spec.columns)):
         why = BY_ID
-    return Value(taints=frozenset({Taint(kind, ranking.place, why)}), label="row_number()")
+    orders = frozenset(Taint("order", ranking.place, name) for name in spec.columns)
+    return Value(taints=orders | {Taint(kind, ranking.place, why)}, label="row_number()")
 
 
 def expression(machine: Machine, text: Value, call: Call) -> Value:

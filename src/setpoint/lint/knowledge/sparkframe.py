@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setpoint.lint.flows import as_read
+from setpoint.lint.growth import fewer, together
 from setpoint.lint.interpret.call import Call
 from setpoint.lint.knowledge.columns import as_frame, of_columns
 from setpoint.lint.knowledge.sparkcolumns import expression, resolved
 from setpoint.lint.knowledge.sparkwrite import write_to
 from setpoint.lint.knowledge.statements import table_target
-from setpoint.lint.values import NO_TAINTS, Frame, Taint, Value, joined_frames
+from setpoint.lint.values import NO_TAINTS, Frame, Function, Taint, Value, joined_frames
 from setpoint.lint.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ _SAME = vocabulary(
     "cache persist repartition coalesce checkpoint localCheckpoint hint unpersist na fillna",
     "dropna fill replace withWatermark to toDF repartitionByRange withMetadata",
 )
+# A key has a few columns; who names more of them drops rows that are equal throughout.
+_KEY_COLUMNS = 5
 
 
 def frame_step(machine: Machine, call: Call, receiver: Value) -> Value | None:
@@ -39,13 +43,19 @@ def frame_step(machine: Machine, call: Call, receiver: Value) -> Value | None:
     changed = _step(machine, call, method, frame)
     if changed is None:
         return None
-    return Value(thing=changed, ref="frame()", label=receiver.label)
+    result = Value(thing=changed, ref="frame()", label=receiver.label)
+    node = call.node.func
+    if (call.kwargs.get("inplace") or Value()).const is True and isinstance(node, ast.Attribute):
+        if isinstance(node.value, ast.Name):
+            machine.scope.rebind(node.value.id, result)
+        return Value(const=None)
+    return result
 
 
 _STARTS = vocabulary(
     "withColumn withColumns dropDuplicates selectExpr createOrReplaceTempView",
     "createTempView createOrReplaceGlobalTempView registerTempTable orderBy unionByName",
-    "toPandas withColumnRenamed exceptAll groupBy limit writeTo",
+    "toPandas withColumnRenamed exceptAll groupBy limit writeTo select repartition",
 )
 
 
@@ -60,6 +70,10 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
                 frame = frame.with_column(name, resolved(frame, value.everything()))
             return frame
         case "select":
+            listed = any(isinstance(node, (ast.Starred, ast.ListComp)) for node in call.node.args)
+            given = [item for value in args for item in (value.items or [value])]
+            if listed and not all(item.text or item.alias for item in given):
+                return frame  # which columns is not known
             return of_columns(frame, [_known(frame, value) for value in args], keep=False)
         case "selectExpr":
             values = [
@@ -80,8 +94,10 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
             return replace(
                 frame, rows=frame.rows | {Taint("pick", call.place, "limit() without orderBy()")}
             )
-        case "sample" if frame.engine == "spark":
-            if "seed" in call.kwargs or len(args) > 1:
+        case "sample" if frame.engine:
+            seeded = {"seed", "random_state"} & set(call.kwargs)
+            shuffled = (call.kwargs.get("frac") or Value()).const == 1
+            if seeded or shuffled or (frame.engine == "spark" and len(args) > 1):
                 return frame
             return replace(
                 frame, rows=frame.rows | {Taint("pick", call.place, "sample() without a seed")}
@@ -93,17 +109,26 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
         case "join" | "crossJoin" | "merge":
             return _join(call, frame)
         case "union" | "unionAll" | "unionByName" | "concat" if args:
-            return replace(
-                joined_frames([frame, as_frame(args[0])]), engine=frame.engine, ordered=False
-            )
+            pair = [frame, as_frame(args[0])]
+            both = joined_frames(pair)
+            rows = both.rows | together(pair, call.place)
+            return replace(both, rows=rows, engine=frame.engine, ordered=False)
         case "subtract" | "exceptAll" if args:
-            return replace(frame, diffed=frame.diffed | _labels(as_frame(args[0])))
+            rest = replace(frame, rows=fewer(frame.rows))
+            return replace(rest, diffed=frame.diffed | _labels(as_frame(args[0])))
         case "groupBy" | "groupby":
-            return replace(frame, grouped=tuple(v.text or v.alias for v in args), ordered=False)
+            keys = tuple(v.text or v.alias for v in args)
+            return replace(frame, rows=fewer(frame.rows), grouped=keys, ordered=False)
         case "pivot":
             return replace(frame, pivoted=True)
         case "agg" | "count" | "sum" | "max" | "min" | "avg" | "mean" if frame.grouped is not None:
             return _aggregated(call, frame)
+        case "agg" if frame.engine != "pandas" and args and args[0].fields is None:
+            return _aggregated(call, replace(frame, grouped=()))
+        case "drop" if "index" in call.kwargs:
+            left = as_read(call.kwargs["index"].everything())
+            chosen = frozenset(o for o in left if o.via == "read")
+            return replace(frame, rows=fewer(frame.rows) | chosen)
         case "drop":
             names = {value.text for value in args} | {
                 item.text for value in args for item in value.items or ()
@@ -127,7 +152,7 @@ def _step(machine: Machine, call: Call, method: str, frame: Frame) -> Frame | No
         case "toPandas":
             return replace(frame, engine="pandas", ordered=True)
         case "distinct":
-            return replace(frame, ordered=False)
+            return replace(frame, rows=fewer(frame.rows), ordered=False)
         case _ if method in _SAME:
             return frame
     return None
@@ -142,8 +167,11 @@ def _known(frame: Frame, value: Value) -> Value:
 
 def _filtered(machine: Machine, call: Call, frame: Frame) -> Frame:
     taints: frozenset[Taint] = NO_TAINTS
-    for value in call.args:
-        if value.parts is not None:
+    for value in (*call.args, *call.kwargs.values()):
+        if isinstance(value.thing, Function):
+            chosen = machine.enter(value.thing, [Value()], {}, call.place)
+            taints = taints | chosen.everything()
+        elif value.parts is not None:
             taints = taints | expression(machine, value, call).taints | value.everything()
         else:
             taints = taints | value.everything()
@@ -159,17 +187,20 @@ def _filtered(machine: Machine, call: Call, frame: Frame) -> Frame:
         o for o in deciding if o.kind == "mono" and o.label.startswith("row_number")
     )
     picked = frozenset(Taint("pick", o.place, "a row number without an order") for o in numbered)
-    return replace(frame, rows=frame.rows | (deciding - numbered) | picked, windowed=windowed)
+    rows = fewer(frame.rows) | (deciding - numbered) | picked
+    return replace(frame, rows=rows, windowed=windowed)
 
 
 def _deduplicated(call: Call, frame: Frame) -> Frame:
     subset = call.argument(0, "subset")
+    frame = replace(frame, rows=fewer(frame.rows))
     if subset is None or (call.name == "drop_duplicates" and frame.engine != "spark"):
         return frame
-    names = {item.text for item in subset.items} if subset.items is not None else {subset.text}
-    if frame.chosen is not None and frame.chosen <= {name or "" for name in names}:
+    given = subset.items if subset.items is not None else [subset]
+    names = {item.text or item.label for item in given}
+    if frame.chosen is not None and frame.chosen <= names:
         return frame
-    if frame.ordered:
+    if frame.ordered or len(names) > _KEY_COLUMNS:
         return frame
     return replace(
         frame,
@@ -184,7 +215,7 @@ def _join(call: Call, frame: Frame) -> Frame:
     other = as_frame(call.args[0])
     how = call.argument(2, "how")
     if how is not None and "anti" in (how.text or ""):
-        return replace(frame, diffed=frame.diffed | _labels(other))
+        return replace(frame, rows=fewer(frame.rows), diffed=frame.diffed | _labels(other))
     on = call.argument(1, "on")
     names = (
         {item.text for item in on.items}

@@ -21,6 +21,8 @@ _FORMATS = vocabulary(
     "parquet csv json orc text avro delta save jdbc saveAsTable insertInto save_as_table",
 )
 _TABLES = frozenset(["saveAsTable", "insertInto", "save_as_table"])
+# Stores that replace a row by its key, whatever the mode says.
+_KEYED = re.compile(r"dynamodb|cassandra|hbase|phoenix|kudu|redis|aerospike|cosmos", re.IGNORECASE)
 _PARTITION = re.compile(
     r"\w+=[^/]*\{|\$\{|\{[^{}]*(?:date|ds|day|dt|month|year|hour|week|partition)[^{}]*\}",
     re.IGNORECASE,
@@ -161,7 +163,7 @@ def _record(
     machine.wrote(
         place,
         target,
-        "merge" if once and mode == "append" else mode,
+        "merge" if mode == "append" and (once or keyed(writer.format, options)) else mode,
         api,
         columns=frame.columns,
         rows=frame.rows,
@@ -176,6 +178,14 @@ def _record(
             Target(label, target.kind).same(target) or label == target.key for label in frame.diffed
         ),
     )
+
+
+def keyed(format_: str, options: dict[str, Value]) -> bool:
+    """Does a store replace rows by their key, although the mode says that it appends?"""
+    if "hudi" in format_ or any(key.startswith("hoodie.") for key in options):
+        operation = (options.get("hoodie.datasource.write.operation") or Value()).text or "upsert"
+        return operation not in ("insert", "bulk_insert")
+    return bool(_KEYED.search(format_))
 
 
 def _partition_option(options: dict[str, Value]) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ _RUN_COLUMNS = vocabulary(
 _TEMPORARY = vocabulary(
     "tmp temp temporary scratch cache sandbox spill",
 )
+_PASSING = re.compile(r"tmp|temp(?:\d|s?$|tables?$|views?$|files?$|dirs?$|orar|db|schema|df)")
 _STATE = vocabulary(
     "watermark watermarks checkpoint checkpoints hwm highwater bookmark bookmarks offsets",
     "highwatermark",
@@ -54,7 +55,8 @@ _WORKERS = vocabulary(
 _SUFFIXES = vocabulary("json txt yaml yml pkl csv parquet db ini toml")
 _DONE = re.compile(
     r"(?i)_(?:loaded|processed|imported|ingested)$|(?:loaded|processed|imported|ingested)_(?:files|"
-    r"sources|batches|keys|ids)|(?:^|[._])tracking$|(?:^|_)(?:file_|load_)?tracker$"
+    r"sources|batches|keys|ids)|(?:^|\.|(?:file|load|etl|elt|import|ingest|ingestion|job|run|batch"
+    r"|process|sync|pipeline|extract|offset|watermark|cdc)s?_)(?:tracking|tracker)$"
 )
 _QUARANTINE = vocabulary(
     "quarantine quarantined reject rejects rejected dead deadletter dlq bad invalid error",
@@ -74,7 +76,8 @@ _AUDIT_VERBS = vocabulary(
 _ACTIONS = vocabulary(
     "execution executed run evaluation evaluated collection scan scanned detection detected check",
     "checked scoring scored inference publication publish capture captured deleted changed upload",
-    "job task batch validation validated export bronze silver gold raw layer stage staging",
+    "job task batch validation validated export meta metadata bronze silver gold raw layer",
+    "stage staging add del delete ins",
 )
 _MOMENTS = vocabulary("timestamp ts time datetime dttm at utc tms")
 _AUDIT = re.compile(
@@ -97,7 +100,9 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _CHANGING = re.compile(
-    r"updated|modified|status$|balance|amount|price|quantity|qty|is_active|^last_", re.IGNORECASE
+    r"updated|modified|status$|balance|amount|price|quantity|qty|is_active|^last_|popularity|^level$"
+    r"|followers|rating|stock$|^(?:avg|sum|total)_|_(?:count|total|avg)$",
+    re.IGNORECASE,
 )
 
 
@@ -117,7 +122,8 @@ def is_log(name: str, columns: tuple[str, ...] = ()) -> bool:
     about_runs = len(_RUN_COLUMNS.intersection(columns))
     if words & _LOG:
         return (
-            bool(words & _RUN)
+            ("." in name and bool(last & _LOG and tokens(name.rsplit(".", 1)[0]) & _LOG))
+            or bool(words & _RUN)
             or about_runs >= 2
             or bool(words & {"audit", "audits"})
             or len(words) <= 2
@@ -136,11 +142,7 @@ def is_temporary(name: str) -> bool:
     return (
         bool(words & _TEMPORARY)
         or lowered.startswith(("/tmp", "#", "dbfs:/tmp"))
-        or any(
-            word.startswith(("tmp", "temp"))
-            and word not in ("temperature", "template", "templates", "temperatures", "temporal")
-            for word in words
-        )
+        or any(map(_PASSING.match, words))
         or "tempfile" in lowered
     )
 
@@ -177,6 +179,11 @@ def is_state(name: str) -> bool:
     )
 
 
+def is_done_list(name: str) -> bool:
+    """A place that lists what was worked off, and grows by it."""
+    return bool(_DONE.search(name))
+
+
 def is_mark(column: str) -> bool:
     """A column that says how far the pipeline has come, not when a row was touched."""
     words = tokens(column)
@@ -191,6 +198,10 @@ def is_quarantine(name: str) -> bool:
 def is_audit_column(name: str) -> bool:
     """A column that says when the pipeline touched a row, not what the row says."""
     words = tokens(name)
+    if words <= {"date", "day", "month", "at"}:
+        return False
+    if "date" in words and words & {"start", "end"} and not words & (_RUN - {"etl", "elt"}):
+        return False  # from when to when a row holds
     if words & _AUDIT_VERBS or _AUDIT.search(name):
         return True
     return bool(words & _ACTIONS and words & _MOMENTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
-from setpoint.lint.judgement import bare_appends, quarantined
+from setpoint.lint.judgement import asked_for, bare_appends, quarantined
 from setpoint.lint.model import Program, Write
 from setpoint.lint.rules.telling import finding, named
 
@@ -18,17 +18,30 @@ REPAIR = (
 
 def check(program: Program) -> Iterator[Finding]:
     for _, write in bare_appends(program):
-        # One row that a function is given, in a module that an application reaches its data by.
-        asked = program.access and write.literal and not program.orchestrated
-        seeds = program.seeds or (program.script and write.literal and not _filled(write))
+        asked = asked_for(program, write)
+        seeds = program.seeds or (program.script and _constant(write) and not _filled(write))
         quiet = quarantined(write) or write.failing or seeds or asked or program.generator
+        where = named(write.target)
         yield finding(
             KIND,
             write.place,
-            f"{write.api} adds rows to {named(write.target)}, and a repetition adds them again.",
+            f"{write.api} adds to what {where} holds, and a repetition adds it again."
+            if write.accumulating
+            else f"{write.api} adds rows to {where}, and a repetition adds them again.",
             REPAIR,
             "info" if quiet else "error",
         )
+
+
+def _constant(write: Write) -> bool:
+    """Nothing but constants, as in a practice sheet: `SET salary = salary * 1.1`."""
+    statement = write.statement
+    return write.literal or (
+        write.accumulating
+        and statement is not None
+        and statement.verb == "update"
+        and not statement.sources
+    )
 
 
 def _filled(write: Write) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
-from setpoint.lint.judgement import lasting, quarantined
+from setpoint.lint.judgement import asked_for, lasting, quarantined
+from setpoint.lint.knowledge.words import tokens
 from setpoint.lint.model import Program, Write
 from setpoint.lint.rules.telling import column, finding, named
 from setpoint.lint.values import Taint
@@ -17,6 +18,7 @@ REPAIR = (
 
 
 def check(program: Program) -> Iterator[Finding]:
+    made = program.generator or program.seeds
     for trace in program.traces:
         for write in lasting(trace):
             if write.mode in ("delete", "truncate", "drop"):
@@ -28,9 +30,9 @@ def check(program: Program) -> Iterator[Finding]:
                     f"{taint.label} is part of where {named(write.target)} is written, so "
                     f"a repetition writes a second copy.",
                     REPAIR,
-                    "info" if quarantined(write) or program.generator else "error",
+                    "info" if quarantined(write) or made or _staged(write) else "error",
                 )
-            asked = program.access and write.literal and not program.orchestrated
+            asked = asked_for(program, write)
             for name, taints in write.columns.items():
                 for taint in _random(program, taints):
                     if write.mode == "put" and not name:
@@ -41,7 +43,7 @@ def check(program: Program) -> Iterator[Finding]:
                         f"{column(name)} of {named(write.target)} is {taint.label}, so a "
                         f"repetition gives the same row another value.",
                         REPAIR,
-                        "info" if program.generator or _plain(write) or asked else "error",
+                        "info" if made or _plain(write) or asked else "error",
                     )
     for name, taint in program.named:
         if taint.kind == "random":
@@ -53,9 +55,15 @@ def check(program: Program) -> Iterator[Finding]:
             )
 
 
+def _staged(write: Write) -> bool:
+    """A place that is read once more in the same run, and needs a name of its own."""
+    return bool(tokens(write.target.key) & {"staging", "stage", "unload", "spool"})
+
+
 def _plain(write: Write) -> bool:
     """A file that is written as text: a report more often than a table."""
-    return write.mode == "put" and not write.api.startswith("to_")
+    tables = ("to_", "write_table", "write_dataset", "write_to_dataset", "write_feather")
+    return write.mode == "put" and not write.api.startswith(tables)
 
 
 def _random(program: Program, taints: frozenset[Taint]) -> list[Taint]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding
-from setpoint.lint.judgement import CLEARING, lasting, logging
+from setpoint.lint.judgement import CLEARING, lasting, logging, stateful
 from setpoint.lint.model import Program, Target, Trace
 from setpoint.lint.rules.telling import column, finding, named
 
@@ -18,6 +18,8 @@ def check(program: Program) -> Iterator[Finding]:
         yield from _read_back(program, trace)
     for trace in program.traces:
         for write in lasting(trace):
+            if stateful(write):
+                continue  # the counter itself is what is remembered
             for name, taints in write.columns.items():
                 for taint in taints:
                     if taint.kind == "serial":

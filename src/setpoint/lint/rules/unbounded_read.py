@@ -16,7 +16,7 @@ REPAIR = "Bound the read by the window on both sides: start <= column < end."
 def check(program: Program) -> Iterator[Finding]:
     for trace in program.traces:
         for write in lasting(trace):
-            for taint in write.rows:
+            for taint in write.rows.union(*write.columns.values()):
                 if taint.kind == "bound":
                     yield finding(
                         KIND,

@@ -6,8 +6,14 @@ from collections.abc import Iterator
 
 from setpoint.lint.findings import Finding, Severity
 from setpoint.lint.judgement import lasting, quarantined, stateful
-from setpoint.lint.knowledge.words import is_audit_column, is_dated, tokens
-from setpoint.lint.model import Program, Write
+from setpoint.lint.knowledge.words import (
+    is_audit_column,
+    is_dated,
+    is_done_list,
+    is_identity,
+    tokens,
+)
+from setpoint.lint.model import ARGUMENTS, Program, Write
 from setpoint.lint.rules.telling import column, finding, named
 from setpoint.lint.values import Taint
 from setpoint.lint.vocabulary import vocabulary
@@ -18,9 +24,11 @@ AUDIT_REPAIR = (
     "Leave the column out of keys, comparisons and MERGE conditions, or derive it from the window."
 )
 _KEPT = vocabulary(
-    "backup backups archive archived log logs report reports plot plots model models "
-    "benchmark benchmarks",
+    "backup backups archive archived log logs plot plots model models benchmark benchmarks",
 )
+_AWAY = vocabulary("processed done completed loaded imported old finished used")
+_REPORTS = vocabulary("report reports")
+_ROWS = (".csv", ".json", ".jsonl", ".parquet", ".avro", ".orc", ".tsv", ".gz")
 _NO_DATA = (
     ".png",
     ".jpg",
@@ -51,6 +59,8 @@ _WRITING = (
 def check(program: Program) -> Iterator[Finding]:
     for trace in program.traces:
         for write in lasting(trace):
+            if write.mode == "delete":
+                yield from _location(write, generator=program.generator or program.seeds)
             if write.mode in _WRITING:
                 yield from _location(write, generator=program.generator or program.seeds)
                 yield from _columns(write, generator=program.generator or program.seeds)
@@ -92,12 +102,22 @@ def _clock(taints: frozenset[Taint]) -> list[Taint]:
 def _location(write: Write, *, generator: bool) -> Iterator[Finding]:
     for taint in _clock(write.location):
         kept = bool(tokens(write.target.key) & _KEPT) or quarantined(write)
+        if tokens(write.target.key) & _REPORTS:
+            kept = kept or not write.target.key.endswith(_ROWS)
         kept = kept or write.target.key.rstrip("}").endswith(_NO_DATA)
-        quiet = taint.via == "default" or kept or generator
+        # A file that was worked off is put away, under a name of its own.
+        away = write.mode == "rename" and bool(tokens(write.target.key) & _AWAY)
+        quiet = taint.via == "default" or kept or away or write.failing or generator
+        told = write.target.key.startswith(ARGUMENTS)
         yield finding(
             KIND,
             taint.place,
-            f"{taint.label} is part of where {named(write.target)} is written, so a "
+            f"{taint.label} is among {write.target.key}, so a repetition is told something else."
+            if told
+            else f"{taint.label} is part of which place is emptied, {named(write.target)}: a "
+            f"repetition on another day empties another one."
+            if write.mode == "delete"
+            else f"{taint.label} is part of where {named(write.target)} is written, so a "
             f"repetition writes a second copy.",
             REPAIR,
             "info" if quiet else "error",
@@ -126,8 +146,10 @@ def _verdict(write: Write, name: str, taint: Taint) -> tuple[Severity, str, str]
             f"repetition on another day writes another one.",
             REPAIR,
         )
-    if is_audit_column(said) or quarantined(write):
+    if (is_audit_column(said) and not is_identity(name)) or quarantined(write):
         return "info", f"{where} is {taint.label}: it differs in every repetition.", AUDIT_REPAIR
+    if not name and is_done_list(write.target.key):
+        return "info", f"{where} is {taint.label}.", AUDIT_REPAIR
     if stateful(write):
         return (
             "error",

@@ -55,6 +55,10 @@ _INNER = re.compile(
 )
 _REFERENCE = re.compile(r"\b(?:ref|source)\s*\(([^)]*)\)")
 _QUIET = re.compile(r"\{\{-?\s*(?:config|log|print|set|do|return)\b", re.IGNORECASE)
+_EXECUTE = re.compile(r"\bexecute\s+(?:immediate\s+)?(?:format\s*\(\s*)?e?\s*$", re.IGNORECASE)
+_SPOKEN = re.compile(
+    r"'\s*(?:insert\s+into|delete\s+from|truncate|update|merge\s+into)\s", re.IGNORECASE
+)
 _ALIAS = re.compile(r"\bas\s*$", re.IGNORECASE)
 
 
@@ -69,11 +73,49 @@ class Mark:
     hole: int | None = None
 
 
+# Variables of scripts and procedures that hold a clock or random value.
+_HELD = rf"(?:(?P<clock>{_CLOCK})|(?P<random>{_RANDOM}))"
+_HOLDERS = tuple(
+    re.compile(pattern + _HELD, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"\b(?!(?:begin|then|else|loop|declare|is|as)\b)(?P<name>[a-z]\w*)\s+(?:constant\s+)?"
+        r"(?:[a-z]\w*(?:\s*\([\d, ]*\))?\s*)?:=[^;]{0,200}?",
+        r"\b(?:declare|set)\s+(?P<name>@\w+)[^=;\n]{0,60}=[^;\n]{0,200}?",
+        r"\bbegin\s+select\s[^;]{0,200}?\binto\s+(?P<name>[a-z]\w*)\s+from\s[^;]{0,800}?",
+    )
+)
+# A variable that only measures how long something took.
+_MEASURES = re.compile(r"start|end|begin|elapsed|finish|duration|t0|t1", re.IGNORECASE)
+
+
+_STANDS_IN = re.compile(r"is\s+null\b|\b(?:isnull|coalesce|nvl|ifnull)\s*\(", re.IGNORECASE)
+
+
+def _holders(text: str) -> dict[str, Mark]:
+    """The variables that hold a clock or random value, with the place and the words of that."""
+    if ":=" not in text and "@" not in text and "into" not in text.lower():
+        return {}
+    found: dict[str, Mark] = {}
+    for pattern in _HOLDERS:
+        for match in pattern.finditer(text):
+            kind: MarkKind = "clock" if match["clock"] else "random"
+            before = text[max(0, match.start() - 40) : match.start()]
+            if _STANDS_IN.search(before) or _STANDS_IN.search(match[0]):
+                continue  # only when no parameter was given
+            if not _MEASURES.search(match["name"]):
+                mark = Mark(kind, match.start(kind), match[kind])
+                found.setdefault(match["name"].lower(), mark)
+    return found
+
+
 class Masked:
     """SQL that a parser takes, and the marks behind its words."""
 
     def __init__(self, text: str) -> None:
         self.marks: dict[str, Mark] = {}
+        self._holders = _holders(text)
+        names = "|".join(re.escape(name) for name in self._holders)
+        self._held = re.compile(rf"(?<![\w@.])(?:{names})(?!\w)", re.IGNORECASE) if names else None
         self._out: list[str] = []
         self._length = 0
         self._anchors: list[tuple[int, int]] = [(0, 0)]
@@ -86,10 +128,10 @@ class Masked:
             kind = match.lastgroup if match.lastgroup != "tag" else "body"
             if kind == "clock" and _ALIAS.search(text, max(0, match.start() - 8), match.start()):
                 continue
-            self._write(text[done : match.start()], base + done)
+            self._plain(text[done : match.start()], base + done)
             self._token(kind or "", match, base + match.start())
             done = match.end()
-        self._write(text[done:], base + done)
+        self._plain(text[done:], base + done)
 
     def offset(self, position: int) -> int:
         """Where a character of the masked text stood before."""
@@ -109,6 +151,11 @@ class Masked:
                 tag = word.index("$", 1) + 1
                 self._write(" ", start)
                 self._read(word[tag:-tag], start + tag)
+            case "string" if _SPOKEN.match(word) and _EXECUTE.search("".join(self._out[-4:])):
+                # A procedure runs it: the string is a statement. Its end is that of the string.
+                self._write(" ", start)
+                self._read(word[1:-1].replace("%I", "%s"), start + 1)
+                self._write(";", start + len(word) - 1)
             case "string":
                 self._string(word, start)
             case "ident":
@@ -122,10 +169,24 @@ class Masked:
             case "rownum":
                 self._mark("rownum", word, start)
                 self._write("()", start)
+            case "param" if word.lower() in self._holders:
+                held = self._holders[word.lower()]
+                self._mark(held.kind, held.text, held.offset)
             case "clock" | "random" | "serial" | "param" | "hole" | "user":
                 self._mark(kind, word, start)
             case _:
                 self._write(word, start)
+
+    def _plain(self, text: str, source: int) -> None:
+        """Words between the tokens; a variable that holds a clock value is that clock."""
+        done = 0
+        for match in self._held.finditer(text) if self._held is not None else ():
+            held = self._holders[match[0].lower()]
+            if source + match.start() > held.offset:
+                self._write(text[done : match.start()], source + done)
+                self._mark(held.kind, held.text, held.offset)
+                done = match.end()
+        self._write(text[done:], source + done)
 
     def _jinja(self, word: str, start: int) -> None:
         inner = word.strip("{}-+ \n\t")

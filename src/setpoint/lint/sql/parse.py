@@ -15,6 +15,7 @@ _WORTH = re.compile(
     r"|max\s*\(|qualify\b|>=?\s*(?:'?\s*sp_|coalesce|to_|cast|date|\()",
     re.IGNORECASE,
 )
+_CLAUSES = re.compile(r"^[ \t]*sp_hole_\d+[ \t]*$", re.MULTILINE)
 _LONGEST = 40_000
 _DIALECTS = ("postgres", "spark", "bigquery", "snowflake", "tsql", "mysql")
 
@@ -71,9 +72,14 @@ def _tree(statement: str, dialect: str) -> Any | None:
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
     tried = [dialect] if dialect else []
     tried += [name for name in _DIALECTS if name not in tried]
-    for name in tried[:4]:
+    attempts = [(statement, name) for name in tried[:4]]
+    # A hole that has a line for itself may stand for whole clauses, such as joins.
+    without = _CLAUSES.sub("", statement)
+    if without != statement:
+        attempts += [(without, name) for name in tried[:2]]
+    for text, name in attempts:
         try:
-            tree = sqlglot.parse_one(statement, dialect=name)
+            tree = sqlglot.parse_one(text, dialect=name)
         except Exception:
             # Anything may be wrong with a text from a stranger's file, and the parser raises more
             # than its own errors; the shallow reading remains.

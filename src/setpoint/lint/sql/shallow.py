@@ -13,6 +13,7 @@ from setpoint.lint.sql.mask import WORD
 from setpoint.lint.sql.statement import Pick, Statement, Stored, Verb
 
 _NAME = r"(?:[\w$.{}#\-:/@*]|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])+"
+_FILE = r"(?:'[^']*'|\"[^\"]*\"|\S+)"
 _PATTERNS: tuple[tuple[Verb, str], ...] = (
     ("overwrite", r"insert\s+overwrite\s+(?:table\s+|into\s+)?(?:directory\s+)?NAME"),
     ("replace", r"(?:replace\s+into|insert\s+or\s+replace\s+into)\s+NAME"),
@@ -39,6 +40,13 @@ _PATTERNS: tuple[tuple[Verb, str], ...] = (
         r"(?:table|materialized\s+view)\s+(?:if\s+not\s+exists\s+)?NAME",
     ),
     ("copy", r"copy\s+(?:into\s+)?NAME"),
+    (
+        "overwrite",
+        rf"load\s+data\s+(?:local\s+)?inpath\s+{_FILE}\s+overwrite\s+into\s+table\s+NAME",
+    ),
+    ("replace", rf"load\s+data\s+(?:local\s+)?infile\s+{_FILE}\s+replace\s+into\s+table\s+NAME"),
+    ("ignore", rf"load\s+data\s+(?:local\s+)?infile\s+{_FILE}\s+ignore\s+into\s+table\s+NAME"),
+    ("insert", rf"load\s+data\s+(?:local\s+)?in(?:file|path)\s+{_FILE}\s+into\s+table\s+NAME"),
 )
 _TARGETS = tuple(
     (verb, re.compile(pattern.replace("NAME", f"(?P<name>{_NAME})"), re.IGNORECASE | re.DOTALL))
@@ -66,21 +74,36 @@ _SERIAL = re.compile(
     re.IGNORECASE,
 )
 _UNIQUE = re.compile(r"\bunique\b|\bprimary\s+key\b", re.IGNORECASE)
+# In ClickHouse a primary key only sorts the rows; some engines keep one row of each key.
+_ENGINE = re.compile(r"\bengine\s*=?\s*(\w*)mergetree\b", re.IGNORECASE)
 _CONFLICT = re.compile(r"\bon\s+conflict\b|\bon\s+duplicate\s+key\b", re.IGNORECASE)
 _NOTHING = re.compile(r"\bdo\s+nothing\b", re.IGNORECASE)
 # Inside a block of a procedure, behind what opens it or decides.
 _EMBEDDED = re.compile(
-    r"\b(?:then|begin|else|loop|as|is|do)\s+"
+    r"\b(?:then|begin|else|loop|as|is|do)\s+(?:execute\s+(?:immediate\s+)?(?:format\s*\(\s*)?)?"
     r"((?:insert\s+into|delete\s+from|truncate|update|merge\s+into)\s)",
     re.IGNORECASE,
 )
+# A statement that a procedure puts together as a string.
+_EXECUTE = re.compile(
+    r"(?:begin\s+)?execute\s+(?:immediate\s+)?(?:format\s*\(\s*)?e?\s*"
+    r"(?=(?:insert\s+into|delete\s+from|truncate|update|merge\s+into)\s)",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(r"\b(?:select|where|on|having|qualify|values|set|from)\b", re.IGNORECASE)
+_MORE = re.compile(rf"(?:\s*,\s*{_NAME})+")
 _COLUMNS = re.compile(r"^\s*\(([^()]*)\)")
 
 
 def bare(name: str) -> str:
     """A name without quotes and without a closing bracket that belongs to the statement."""
     return re.sub(r"[`\"\[\]]", "", name).strip("().,;").lower()
+
+
+def between(column: str, text: str) -> bool:
+    """Does an expression in words join two values of a column, `t.n + s.n`?"""
+    owners = set(re.findall(rf"(\w+)\.[`\"]?{re.escape(column)}\b", text, re.IGNORECASE))
+    return len(owners) > 1 and bool(re.search(r"[+\-]", text))
 
 
 def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
@@ -92,6 +115,10 @@ def shallow(text: str, offset: int, at: Callable[[int], int]) -> Statement:
         match = pattern.match(text)
         if match:
             return _target(verb, match, text, offset, at)
+    spoken = _EXECUTE.match(text)
+    if spoken:
+        shift = spoken.end()
+        return shallow(text[shift:], at(shift), lambda position: at(position + shift))
     nested = _WITH_WRITE.search(text) if _WITH.match(text) else None
     if nested:
         inner = text[nested.start() + 1 :].lstrip()
@@ -155,6 +182,11 @@ def _target(
         parsed=False,
         text=text,
     )
+    if verb in ("truncate", "drop"):
+        more = _MORE.match(rest)
+        if more:
+            names = tuple(bare(part.strip()) for part in more[0].split(",") if part.strip())
+            statement = replace(statement, also=names)
     if verb == "create":
         serial = _SERIAL.search(rest)
         # The counter itself may be the only primary key: that makes no row unique.
@@ -165,10 +197,15 @@ def _target(
             statement,
             serial_columns=(serial[1].lower(),) if serial else (),
             serial_offset=at(match.end("name") + serial.start()) if serial else 0,
-            unique=bool(_UNIQUE.search(natural)),
+            unique=_keeps_one(natural),
             stored=_defaults(rest),
         )
-    return _marked(statement, text, at)
+    found = _marked(statement, text, at)
+    if "copy" in head:
+        # What is filled in behind the table says which files are read.
+        holes = tuple(mark[0] for mark in WORD.finditer(rest) if mark[1] in ("hole", "param"))
+        found = replace(found, filters=(*found.filters, *holes))
+    return found
 
 
 def _temporary(name: str, head: str) -> bool:
@@ -187,12 +224,26 @@ def _defaults(rest: str) -> tuple[Stored, ...]:
     return tuple(Stored(match[1].lower(), (match[2],)) for match in found)
 
 
+def _keeps_one(columns: str) -> bool:
+    """Does a table keep one row of each key, however often the row is added?"""
+    engine = _ENGINE.search(columns)
+    if engine is not None:
+        return "replacing" in engine[1].lower()
+    return bool(_UNIQUE.search(columns))
+
+
 def _marked(statement: Statement, text: str, at: Callable[[int], int]) -> Statement:
     """Marks by the clause that they stand in: a condition filters, all else is stored."""
     stored, filters, picks = [], [], []
     clauses = [(clause.start(), clause[0].lower()) for clause in _CLAUSE.finditer(text)]
     for mark in WORD.finditer(text):
-        if mark[1] in ("clock", "random", "serial", "mono"):
+        if mark[1] in ("hole", "param"):
+            before = [word for start, word in clauses if start < mark.start()]
+            if before and before[-1] in ("where", "having", "qualify"):
+                filters.append(mark[0])
+            elif before and before[-1] == "values":
+                stored.append(Stored("", (mark[0],)))
+        elif mark[1] in ("clock", "random", "serial", "mono"):
             before = [word for start, word in clauses if start < mark.start()]
             if not before or before[-1] not in ("where", "on", "having", "qualify"):
                 alias = re.match(

@@ -73,11 +73,17 @@ class Statement:
     unordered_ranks: tuple[tuple[str, str], ...] = ()
     lower: tuple[Lower, ...] = ()
     star: bool = False
+    # The names of what a query gives, in their order; empty where a star stands among them.
+    projected: tuple[str, ...] = ()
     serial_columns: tuple[str, ...] = ()
     serial_offset: int = 0
     unique: bool = False
     partitioned: bool = False
     literal_rows: bool = False
     maximum: bool = False
+    # More tables that a TRUNCATE or a DROP names.
+    also: tuple[str, ...] = ()
+    # The column whose new value is made of its old one.
+    accumulates: str = ""
     parsed: bool = True
     text: str = ""

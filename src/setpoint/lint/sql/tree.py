@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot import expressions as exp
 
 from setpoint.lint.knowledge.words import is_key
+from setpoint.lint.sql.accumulation import accumulated
 from setpoint.lint.sql.mask import WORD, Mark
 from setpoint.lint.sql.shallow import bare
 from setpoint.lint.sql.statement import Lower, Pick, Statement, Stored, Verb
@@ -16,6 +17,8 @@ from setpoint.lint.sql.statement import Lower, Pick, Statement, Stored, Verb
 _FILTERS = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 _LOWER = (exp.GT, exp.GTE)
 _UPPER = (exp.LT, exp.LTE)
+# A key has a column or two; who divides by more wants to drop rows that are equal throughout.
+_FEW = 2
 
 
 def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement:
@@ -29,8 +32,11 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
     target = _target(tree) or plain.target
     stored, filters = _by_clause(tree, nodes, query, names)
     lowest, ranks, unordered = _comparisons(nodes), [], []
+    picks = list(_picks(nodes, marks))
     for name, word, order, partitioned in _row_numbers(nodes):
-        if not order:
+        if not order and _keeps_first(nodes, name, word):
+            picks.append(Pick(marks[word].offset, "a row number without an order"))
+        elif not order:
             unordered.append((name, word))
         elif not partitioned:
             ranks.append((name, word, any(map(is_key, order))))
@@ -45,7 +51,7 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         stored=tuple(stored),
         filters=tuple(filters),
         until=frozenset(_until(nodes)),
-        picks=tuple(_picks(nodes, marks)),
+        picks=tuple(picks),
         sources=frozenset(sources - temporary - ({target} if not reads_target else set())),
         where=tree.args.get("where") is not None or plain.where,
         against_target=reads_target or plain.against_target,
@@ -53,7 +59,9 @@ def understood(plain: Statement, tree: Any, marks: dict[str, Mark]) -> Statement
         unordered_ranks=tuple(unordered),
         lower=tuple(lowest),
         star=any(isinstance(item, exp.Star) for item in _projections(query)),
+        projected=_projected(query),
         maximum=_maximum(query),
+        accumulates=accumulated(tree),
         parsed=True,
     )
 
@@ -142,6 +150,13 @@ def _projections(query: Any) -> list[Any]:
     return []
 
 
+def _projected(query: Any) -> tuple[str, ...]:
+    items = _projections(query)
+    if any(item.is_star for item in items):
+        return ()
+    return tuple(bare(item.alias_or_name) for item in items)
+
+
 def _words(node: Any) -> list[str]:
     """The marks inside a part of the tree, in its order."""
     found: dict[str, None] = {}
@@ -154,7 +169,8 @@ def _words(node: Any) -> list[str]:
             text = str(inner.this)
         else:
             continue
-        for match in WORD.finditer(text):
+        # Where a dialect expects a unit, the parser writes the word in capitals.
+        for match in WORD.finditer(text.lower()):
             found[match[0]] = None
     return list(found)
 
@@ -229,7 +245,12 @@ def _picks(nodes: _Nodes, marks: dict[str, Mark]) -> Iterator[Pick]:
             continue
         yield Pick(marks[words[0]].offset, "LIMIT without ORDER BY")
     for distinct in nodes.of(exp.Distinct):
-        if distinct.args.get("on") is not None and distinct.parent.args.get("order") is None:
+        on = distinct.args.get("on")
+        if on is None or {bare(i.alias_or_name) for i in distinct.parent.expressions} <= {
+            bare(column.name) for column in on.find_all(exp.Column)
+        }:
+            continue  # nothing but the key is taken
+        if distinct.parent.args.get("order") is None:
             start = min((marks[word].offset for word in _words(distinct.parent)), default=-1)
             yield Pick(start, "DISTINCT ON without ORDER BY")
 
@@ -264,10 +285,29 @@ def _row_numbers(nodes: _Nodes) -> Iterator[tuple[str, str, tuple[str, ...], boo
         real = [item for item in (order.expressions if order else []) if _orders(item)]
         columns = [column.name for item in real for column in item.find_all(exp.Column)]
         named = window.args.get("alias") is not None and order is None
+        divided = window.args.get("partition_by") or []
+        if columns and len(divided) <= _FEW and {bare(c) for c in columns} <= _names(divided):
+            real, columns = [], []  # within a part all rows have the same value
         order_names = tuple(columns or ["?"] if real or named else [])
         parent = window.parent
         name = parent.alias if isinstance(parent, exp.Alias) else ""
         yield bare(name), words[0], order_names, bool(window.args.get("partition_by"))
+
+
+def _names(items: list[Any]) -> set[str]:
+    return {bare(item.name) for item in items if isinstance(item, exp.Column)}
+
+
+def _keeps_first(nodes: _Nodes, name: str, word: str) -> bool:
+    """Is the number only there to keep some rows of each part?"""
+    for item in nodes.of(exp.EQ, exp.LT, exp.LTE):
+        if isinstance(item.expression, exp.Literal):
+            side = item.this
+            if isinstance(side, exp.Column) and name and bare(side.name) == name:
+                return True
+            if isinstance(side, exp.Window) and word in _words(side):
+                return True
+    return False
 
 
 def _orders(item: Any) -> bool:

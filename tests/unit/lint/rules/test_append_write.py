@@ -210,6 +210,83 @@ FOUND = {
         else:
             df.write.saveAsTable("orders")
         """,
+    "objects that a loop adds to a session": """
+        from models import Order
+        def load(session, rows):
+            for row in rows:
+                session.add(Order(**row))  # error: append-write
+            session.commit()
+        """,
+    "a statement that goes into a script": """
+        def prepare(rows, day):
+            with open("/tmp/load.sql", "w") as script:
+                for name, count in rows:
+                    script.write(
+                        "INSERT INTO counts VALUES ("  # error: append-write
+                        f"'{name}', {count}, '{day}');"
+                    )
+        """,
+    "a statement that a function gives back": """
+        def statement(table):
+            return f"INSERT INTO {table} SELECT * FROM staging"  # error: append-write
+        """,
+    "Hudi inserts in append mode": """
+        options = {"hoodie.table.name": "t", "hoodie.datasource.write.operation": "bulk_insert"}
+        df.write.format("hudi").options(**options).mode("append").save("s3://bucket/t")  # error: append-write
+        """,
+    "the sinks of Glue": """
+        sink = glueContext.getSink(path="s3://bucket/t", connection_type="s3")
+        sink.setFormat("glueparquet")
+        sink.writeFrame(frame)  # error: append-write
+        rows = glueContext.create_dynamic_frame_from_options(connection_type="mysql", connection_options=options)
+        rows.write(connection_type="s3", connection_options={"path": "s3://bucket/u"}, format="json")  # error: append-write
+        """,
+    "a sink whose actions leave the old rows": """
+        options = {"url": "jdbc:redshift", "dbtable": "mart.orders", "postactions": "COMMIT"}
+        glueContext.write_dynamic_frame.from_options(frame=f, connection_type="redshift", connection_options=options)  # error: append-write
+        """,
+    "a conflict that never comes": """
+        cur.execute("CREATE TABLE IF NOT EXISTS stats (id SERIAL PRIMARY KEY, name text, value int)")  # info: serial-key
+        cur.execute("INSERT INTO stats (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING", row)  # error: append-write
+        """,
+    "a session of Snowpark": """
+        def push(session, df, schema, table):
+            session.write_pandas(df=df, schema=schema, table_name=table)  # error: append-write
+        """,
+    "the other side of a condition clears nothing": """
+        def save(df, table, day, first):
+            if day == first:
+                df.write.mode("overwrite").saveAsTable(table)
+            else:
+                df.write.mode("append").saveAsTable(table)  # error: append-write
+        """,
+    "awswrangler into a table, by way of a folder": """
+        wr.redshift.copy(df, path="s3://b/tmp", con=con, table="t", mode="append")  # error: append-write
+        """,
+    "a COPY that another module runs": """
+        COPY_EVENTS = "COPY events FROM {path} IAM_ROLE {role}"  # error: append-write
+        """,
+    "a string that a procedure runs": '''
+        cur.execute("""
+            DO $$
+            BEGIN
+              EXECUTE 'INSERT INTO facts SELECT * FROM staging';  -- error: append-write
+            END;
+            $$
+        """)
+        ''',
+    "the folder of the day": """
+        import datetime
+        day = datetime.date.today()  # error: wall-clock
+        df.write.mode("append").parquet(f"s3://out/day={day}")  # error: append-write
+        """,
+    "a function that is told the word of BigQuery": """
+        from warehouse import load2bq
+        load2bq(df, "tracks", "WRITE_APPEND")  # error: append-write
+        """,
+    "a hook that copies, by names": """
+        hook.copy_expert(sql="COPY t FROM stdin", filename="/tmp/a.csv")  # error: append-write
+        """,
 }
 
 CLEAN = {
@@ -375,6 +452,92 @@ CLEAN = {
     "a swapped table": """
         cur.execute("INSERT INTO orders_new SELECT * FROM s")
         cur.execute("ALTER TABLE orders_new RENAME TO orders")
+        """,
+    "a store that replaces a row by its key": """
+        df.write.format("dynamodb").option("tableName", "orders").mode("append").save()
+        df.write.format("org.apache.spark.sql.cassandra").options(table="orders").mode("append").save()
+        """,
+    "one object that somebody asked for": """
+        class User:
+            def save(self):
+                db.session.add(self)
+                db.session.commit()
+        """,
+    "a statement that is only said": """
+        def explain(name):
+            print("INSERT INTO orders is what I would run")
+            if name.startswith("INSERT INTO x"):
+                raise ValueError(f"INSERT INTO {name} is not allowed")
+        """,
+    "Hudi upserts in append mode": """
+        options = {"hoodie.table.name": "t", "hoodie.datasource.write.operation": "upsert"}
+        df.write.format("hudi").options(**options).mode("append").save("s3://bucket/t")
+        glueContext.write_dynamic_frame.from_options(frame=df, connection_type="custom.spark", connection_options=options)
+        """,
+    "a table of SQLAlchemy that was found empty": """
+        import sqlalchemy as sa
+        users = sa.Table("users", metadata, autoload_with=engine)
+        with engine.connect() as connection:
+            count = len(connection.execute("select name from users").fetchall())
+            if count == 0:
+                connection.execute(users.insert().values(name="base"))
+        """,
+    "the attribute of an operator in both statements": """
+        class Load(BaseOperator):
+            def __init__(self, table, **kwargs):
+                self._table = table
+            def execute(self, context):
+                engine = create_engine("")
+                with engine.begin() as conn:
+                    conn.execute(f"DELETE FROM {self._table} WHERE d = '{context['ds']}'")
+                    df.to_sql(self._table, con=conn, if_exists="append")
+        """,
+    "an audit table by its reference": """
+        class SchemaAudit:
+            def __init__(self, dataset, table="schema_migration_audit"):
+                self.dataset, self.table = dataset, table
+            def log(self, client, rows):
+                client.insert_rows(client.get_table(client.dataset(self.dataset).table(self.table)), rows)
+        """,
+    "a guard around a function that inserts": """
+        def insert(client, day):
+            client.query(f"INSERT INTO days VALUES ('{day}')")
+        def run(client, day):
+            if day_exists(client, day):
+                return
+            insert(client, day)
+        """,
+    "the first turn of a loop clears for the others": """
+        def save(chunks, table):
+            first = True
+            for chunk in chunks:
+                if first:
+                    chunk.write.mode("overwrite").saveAsTable(table)
+                else:
+                    chunk.write.mode("append").saveAsTable(table)
+                first = False
+        """,
+    "rows of a worksheet": """
+        sheet.insert_rows(last + 1, 4)
+        """,
+    "rows that the database refuses when it has them": """
+        from sqlalchemy.exc import IntegrityError
+        try:
+            df.to_sql("status", con=engine, if_exists="append")
+        except IntegrityError:
+            print("there already")
+        """,
+    "a COPY into a table that the module drops": """
+        DROP_EVENTS = "DROP TABLE IF EXISTS events"
+        COPY_EVENTS = "COPY events FROM {path} IAM_ROLE {role}"
+        """,
+    "a class whose name is that of a writer": """
+        Write(place, target, "append", api)
+        """,
+    "a folder of its own": """
+        import datetime
+        run_ts = datetime.datetime.now().isoformat()  # error: wall-clock
+        df.write.mode("append").parquet(f"s3://out/{run_ts}")
         """,
 }
 

@@ -285,6 +285,20 @@ CLEAN = {
                 sql="DELETE FROM t WHERE d = '{{ ds }}'; INSERT INTO t SELECT * FROM s",
             )
         """,
+    "a task that empties once more what another has emptied": """
+        from airflow import DAG
+        from airflow.operators.python import PythonOperator
+        def first():
+            with psycopg2.connect(URL) as conn:
+                conn.cursor().execute("DELETE FROM facts")
+        def second():
+            with psycopg2.connect(URL) as conn:
+                cur = conn.cursor()
+                cur.execute("DELETE FROM facts; INSERT INTO facts SELECT * FROM raw")
+        with DAG("d") as dag:
+            PythonOperator(task_id="a", python_callable=first)
+            PythonOperator(task_id="b", python_callable=second)
+        """,
 }
 
 

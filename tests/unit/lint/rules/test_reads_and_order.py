@@ -177,6 +177,97 @@ FOUND = {
             ON t.id = s.id WHEN MATCHED THEN UPDATE SET *
         """)
         ''',
+    "rows that a function of another module stores": '''
+        import pandas as pd
+        from warehouse import upsert
+        rows = pd.read_sql("""
+            SELECT * FROM tickets
+            WHERE created >= current_date - 3  -- error: relative-now-read
+        """, con)
+        upsert(engine=engine, df=rows, table_name="tickets")
+        ''',
+    "an order by what divides the rows": """
+        from pyspark.sql import functions as F, Window
+        w = Window.partitionBy("id").orderBy("id")
+        df = spark.table("raw").withColumn("n", F.row_number().over(w))  # error: unordered-pick
+        df.filter(F.col("n") == 1).drop("n").write.mode("overwrite").saveAsTable("t")
+        """,
+    "an order by what divides the rows, in SQL": '''
+        spark.sql("""
+            CREATE OR REPLACE TABLE t AS
+            SELECT * FROM (
+                SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY id) AS n FROM raw  -- error: unordered-pick
+            ) WHERE n = 1
+        """)
+        ''',
+    "rows that a function chooses by the clock": """
+        from datetime import datetime, timedelta
+        day = (datetime.now() - timedelta(1)).date()  # error: relative-now-read
+        def wanted(row):
+            return row["day"] <= day
+        logins = glueContext.create_dynamic_frame.from_catalog(database="d", table_name="t").map(f=clean).filter(f=wanted)
+        kept = DropNullFields.apply(frame=logins, transformation_ctx="kept")
+        kept.toDF().write.mode("overwrite").parquet("s3://bucket/t")
+        """,
+    "a list that the clock cuts": """
+        from datetime import datetime, timedelta
+        import pandas as pd
+        since = datetime.now() - timedelta(days=2)  # error: relative-now-read
+        recent = [row for row in rows if row["at"] >= since]
+        pd.DataFrame(recent).to_sql("recent", engine, if_exists="replace")
+        """,
+    "a clock that is compared as a text": """
+        from datetime import date
+        import pandas as pd
+        def read(engine, table):
+            today = date.today().strftime("%Y-%m-%d")  # error: relative-now-read
+            return pd.read_sql_query(f"SELECT * FROM {table} WHERE trade_date LIKE '{today}%'", engine)
+        """,
+    "rows that a notebook of helpers merges": """
+        df = spark.read.json(path).dropDuplicates(["race_id", "driver_id"])  # error: unordered-pick
+        merge_delta_data(df, "f1", "results", folder, condition, "race_id")
+        """,
+    "the day decides about a table in between": """
+        client.query("CREATE OR REPLACE TABLE temp_orders AS SELECT * FROM raw WHERE d = CURRENT_DATE()")  # error: relative-now-read
+        client.query("INSERT INTO orders SELECT * FROM temp_orders")  # error: append-write
+        """,
+    "sums that are kept as they were": """
+        cur.execute("INSERT INTO daily (day, total_volume) SELECT day, sum(v) FROM raw GROUP BY day ON CONFLICT (day) DO NOTHING")  # error: do-nothing
+        """,
+    "the day decides which file is copied": """
+        import datetime
+        today = datetime.date.today().isoformat()  # error: relative-now-read
+        name = [n for n in listing() if n.startswith(f"out.{today}")][0]
+        cur.execute(f"TRUNCATE events; COPY events FROM '/in/{name}'")
+        """,
+    "the day decides about a file that the next task loads": """
+        from datetime import datetime, timedelta
+        import pandas as pd, requests
+        def extract():
+            since = datetime.today() - timedelta(days=1)  # error: relative-now-read
+            answer = requests.get("https://x", params={"since": since.isoformat()})
+            pd.DataFrame(answer.json()).to_csv("/tmp/raw.csv")
+        def load():
+            pd.read_csv("/tmp/raw.csv").to_sql("t", engine, if_exists="replace")
+        with DAG("x") as dag:
+            first = PythonOperator(task_id="a", python_callable=extract)
+            first >> PythonOperator(task_id="b", python_callable=load)
+        """,
+    "a question that says since when": """
+        import datetime
+        import pandas as pd
+        yesterday = datetime.datetime.now() - datetime.timedelta(hours=24)  # error: relative-now-read
+        played = client.recently_played(limit=50, after=yesterday)
+        pd.DataFrame(played).to_sql("played", engine, if_exists="replace")
+        """,
+    "rows are chosen by the day with loc, and one by one with iloc": """
+        import pandas as pd, datetime
+        df = pd.read_csv("a.csv")
+        day = datetime.date.today()  # error: relative-now-read
+        df.drop(index=df.loc[df["d"] != day].index, inplace=True)
+        for i, _ in df.iterrows():
+            df.iloc[i:i + 1].to_sql("t", engine, if_exists="replace")
+        """,
 }
 
 CLEAN = {
@@ -265,6 +356,31 @@ CLEAN = {
         import pandas as pd
         df = pd.read_csv("x.csv").drop_duplicates(subset=["id"])
         df.to_parquet("out.parquet")
+        """,
+    "equal rows are dropped": '''
+        spark.sql("""
+            CREATE OR REPLACE TABLE t AS
+            SELECT a, b, c FROM (
+                SELECT *, ROW_NUMBER() OVER (PARTITION BY a, b, c ORDER BY a) AS n FROM raw
+            ) WHERE n = 1
+        """)
+        spark.table("raw").dropDuplicates(["a", "b", "c", "d", "e", "f"]).write.mode("overwrite").saveAsTable("u")
+        ''',
+    "a clock that is only the default of a mark": """
+        from datetime import datetime, timedelta
+        from marks import get_watermark
+        default_since = (datetime.utcnow() - timedelta(days=365)).isoformat()
+        since = get_watermark("orders", default_since)
+        spark.table("raw").filter(f"at >= '{since}'").write.mode("overwrite").saveAsTable("t")
+        """,
+    "a file of this run is copied": """
+        import datetime
+        name = f"/tmp/{datetime.datetime.now():%H%M}.csv"
+        df.to_csv(name)
+        cur.execute(f"TRUNCATE events; COPY events FROM '{name}'")
+        """,
+    "DISTINCT ON of nothing but the key": """
+        cur.execute("CREATE TABLE ids AS SELECT DISTINCT ON (id) id FROM users")
         """,
 }
 

@@ -105,6 +105,14 @@ FOUND = {
         df["host"] = socket.gethostname()  # info: env-drift
         df.to_sql("prices", engine, if_exists="replace")
         """,
+    "a random key in a store that replaces by key": """
+        from pyspark.sql.functions import expr
+        df = spark.read.csv("trades.csv").withColumn("trade_id", expr("uuid()"))  # error: random-id
+        glueContext.write_dynamic_frame_from_options(frame=df, connection_type="dynamodb", connection_options={"dynamodb.output.tableName": "t"})
+        """,
+    "a rank that changes while the key stays": """
+        cur.execute("INSERT INTO artist (id, name, popularity) VALUES (%s, %s, %s) ON CONFLICT (id) DO NOTHING", row)  # error: do-nothing
+        """,
 }
 
 CLEAN = {
@@ -197,6 +205,10 @@ CLEAN = {
     "the largest value of a column is no key": """
         spark.sql("INSERT OVERWRITE TABLE t SELECT * FROM s")
         spark.sql("SELECT max(order_date) FROM t").show()
+        """,
+    "statistics of a table that was filled": """
+        cur.execute("INSERT INTO customers (id, name) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name", row)
+        print(cur.execute("SELECT count(*), min(id), max(id) FROM customers").fetchone())
         """,
 }
 

@@ -216,6 +216,77 @@ FOUND = {
         def transform(df):
             return df.withColumn("valid_from", F.current_date())  # error: wall-clock
         """,
+    "what a callable of another module is given": """
+        from datetime import date
+        from airflow.operators.python import PythonOperator
+        from jobs import refine
+        today = date.today()  # error: wall-clock
+        PythonOperator(task_id="refine", python_callable=refine, op_kwargs={"month": today.month})
+        """,
+    "the key that an operator of another package writes": """
+        from datetime import datetime
+        from company.operators import CopyToBucketOperator
+        name = datetime.now().strftime("%Y_%m_%d.json")  # error: wall-clock
+        CopyToBucketOperator(task_id="copy", dest_s3_key=f"events/{name}")
+        """,
+    "the arguments of a mapped operator": """
+        from datetime import datetime
+        from airflow.providers.amazon.aws.operators.s3 import S3CopyObjectOperator
+        S3CopyObjectOperator.partial(task_id="copy", source_bucket_name="a").expand(
+            dest_bucket_key=[f"x/{datetime.now():%H%M}.json"],  # error: wall-clock
+        )
+        """,
+    "the object of another client": """
+        from datetime import datetime
+        name = f"orders/{datetime.now():%Y%m%d}.csv"  # error: wall-clock
+        client.put_object("bucket", name, data=buffer, length=10)
+        """,
+    "rows that are called a report": """
+        from datetime import datetime
+        key = f"weather_report-{datetime.now():%H}.json"  # error: wall-clock
+        s3.put_object(Bucket="b", Key=key, Body=body)
+        """,
+    "an update of a table with another name": '''
+        def close(conn, table, keys):
+            conn.execute(f"""
+                UPDATE {table} AS existing
+                SET expiry_date = CURRENT_DATE  -- error: wall-clock
+                WHERE existing.is_current AND ({" OR ".join(keys)})
+            """)
+        ''',
+    "rows that a cursor hands on by their place": """
+        cur.execute("SELECT id, current_date AS d, now() AS t FROM x")  # error: wall-clock
+        rows = cur.fetchall()
+        cur.executemany("INSERT INTO y (id, report_date, loaded_at) VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET id = 1", rows)
+        """,
+    "the number of a run in each row": """
+        from datetime import datetime
+        from pyspark.sql import functions as F
+        run = datetime.now().strftime("%Y%m%d%H%M%S")  # error: wall-clock
+        df.withColumn("cdc_run_id", F.lit(run)).write.mode("overwrite").saveAsTable("t")
+        """,
+    "a folder of a stage": """
+        import datetime
+        def put(name):
+            return f"PUT file://{name} @stage/{datetime.date.today()}"  # error: wall-clock
+        cur.execute(put("a.csv"))
+        """,
+    "a row that is fetched and stored by position": """
+        cur.execute("SELECT id, NOW(), amount FROM src")  # error: wall-clock
+        for row in cur.fetchall():
+            cur.execute("INSERT INTO dst (id, valid_from, n) VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.n", row)
+        """,
+    "the day that a function of another module stores for": """
+        import datetime
+        upload_payload(data, run_date=datetime.date.today())  # error: wall-clock
+        """,
+    "a partition of a sink of Glue": """
+        df = df.withColumn("ingestion_date_pk", current_date())  # error: wall-clock
+        glueContext.write_dynamic_frame.from_options(  # error: append-write
+            frame=DynamicFrame.fromDF(df, glueContext, "d"), connection_type="s3",
+            connection_options={"path": "s3://b/t/", "partitionKeys": ["ingestion_date_pk"]},
+        )
+        """,
 }
 
 CLEAN = {
@@ -309,6 +380,27 @@ CLEAN = {
         ''',
     "a string in SQL": """
         cur.execute("UPDATE t SET note = 'use now() here' WHERE id = 1")
+        """,
+    "what a callable of another module says": """
+        from datetime import date
+        from airflow.operators.python import PythonOperator
+        from jobs import tell
+        PythonOperator(task_id="tell", python_callable=tell, op_kwargs={"text": f"{date.today()} done"})
+        """,
+    "a clock in a row that only the log gets": """
+        cur.execute("SELECT count(*), now() FROM x")
+        count, at = cur.fetchone()
+        print(at)
+        cur.execute("UPDATE totals SET n = %s WHERE id = 1", (count,))
+        """,
+    "a table that is made without rows": """
+        cur.execute("CREATE TABLE IF NOT EXISTS t AS SELECT current_date AS valid_from, s.* FROM s WHERE false")
+        """,
+    "a mark that is the largest value of another column": """
+        from pyspark.sql import functions as F
+        out = spark.table("raw").withColumn("day", F.current_date())
+        mark = out.agg(F.max("updated_at")).collect()[0][0]
+        spark.sql(f"UPDATE load_watermark SET last_value = '{mark}'")
         """,
 }
 
