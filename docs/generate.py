@@ -1,8 +1,9 @@
 """Writes what the docs take from the code: python docs/generate.py
 
 That is docs/reference/cli.md, from the parsers, and the tables between the markers of
-docs/reference/patterns.md, from the matrix. A test compares the files with what this module
-makes, so the pages cannot fall behind the code.
+docs/reference/patterns.md, from the matrix, and of docs/reference/prove.md, from the registry of
+experiments. A test compares the files with what this module makes, so the pages cannot fall
+behind the code.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from setpoint.cli.main import EXIT_CODES, VERBS
 from setpoint.model.support import LIMITS, MATRIX
 from setpoint.model.table import TABLES
 from setpoint.model.write import PATTERNS
+from setpoint.prove.experiments import EXPERIMENTS
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 PATTERNS_PAGE = Path(__file__).parent / "reference" / "patterns.md"
+PROVE_PAGE = Path(__file__).parent / "reference" / "prove.md"
 LABELS = {
     "delta": "Delta Lake",
     "iceberg": "Apache Iceberg",
@@ -67,14 +70,31 @@ def page() -> str:
 
 def patterns_page(text: str) -> str:
     """The page of the write patterns with its generated parts as they should be."""
-    for name, part in (("matrix", _matrix()), ("limits", _limits())):
+    return _filled(PATTERNS_PAGE, text, {"matrix": _matrix(), "limits": _limits()})
+
+
+def prove_page(text: str) -> str:
+    """The page of proofs with its table of experiments as it should be."""
+    return _filled(PROVE_PAGE, text, {"experiments": _experiments()})
+
+
+def _filled(page: Path, text: str, parts: dict[str, str]) -> str:
+    for name, part in parts.items():
         start, end = f"<!-- {name}: python docs/generate.py -->", f"<!-- end of {name} -->"
         before, found, rest = text.partition(start)
         _, ended, after = rest.partition(end)
         if not found or not ended:
-            raise ValueError(f"{PATTERNS_PAGE.name} has no markers for {name}")
+            raise ValueError(f"{page.name} has no markers for {name}")
         text = f"{before}{start}\n{part}\n{end}{after}"
     return text
+
+
+def _experiments() -> str:
+    lines = ["| experiment | set | what is done | as in | for |", "|---" * 5 + "|"]
+    for item in EXPERIMENTS.values():
+        which, subjects = "quick" if item.quick else "full", " and ".join(item.subjects)
+        lines.append(f"| `{item.name}` | {which} | {item.what} | {item.why} | {subjects} |")
+    return "\n".join(lines)
 
 
 def _matrix() -> str:
@@ -162,3 +182,5 @@ if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     text = PATTERNS_PAGE.read_text(encoding="utf-8")
     PATTERNS_PAGE.write_text(patterns_page(text), encoding="utf-8")
+    text = PROVE_PAGE.read_text(encoding="utf-8")
+    PROVE_PAGE.write_text(prove_page(text), encoding="utf-8")

@@ -92,7 +92,7 @@ class FilesTarget(DeltaTarget):
             ids = pa.array(frame.rows[start : start + 2], pa.int32())
             pq.write_table(pa.table({"id": ids}), place / f"part-{start:05d}.parquet")
         only = rule.only_value(run.window)
-        files = delta_stage._files(self._storage, folder, {"d": only}, {"id": "integer"})
+        files = delta_stage.staged_files(self._storage, folder, {"d": only}, {"id": "integer"})
         return Staged(
             location=folder,
             attempt=attempt,

@@ -114,7 +114,7 @@ def check_one_window(bench: Bench, answers: list[dict[str, Any]], before: int) -
     return len(receipts)
 
 
-@pytest.mark.parametrize("round_", range(10))
+@pytest.mark.parametrize("round_", range(6))
 def test_many_processes_on_one_window(team: list[Worker], tmp: Path, round_: int) -> None:
     """Four processes commit at once, in even rounds the same run, in odd rounds different ones."""
     bench = Bench(tmp / "shared")
@@ -142,7 +142,7 @@ def test_many_processes_on_one_window(team: list[Worker], tmp: Path, round_: int
         assert bench.rows()[date(2026, 4, 25)] in possible
 
 
-@pytest.mark.parametrize("round_", range(10))
+@pytest.mark.parametrize("round_", range(6))
 def test_many_processes_on_neighbouring_windows(team: list[Worker], tmp: Path, round_: int) -> None:
     """All four land, each in its own slice; nobody's rows are lost or doubled."""
     days = [date(2026, 5, 1 + n) for n in range(4)]
@@ -214,6 +214,9 @@ def spark_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+ROUNDS = pytest.mark.parametrize("rounds", [6, pytest.param(20, marks=pytest.mark.soak)])
+
+
 @pytest.fixture(scope="module")
 def pair(spark_project: Path) -> Iterator[list[Worker]]:
     with workers("spark", 2, spark_project) as started:
@@ -221,10 +224,12 @@ def pair(spark_project: Path) -> Iterator[list[Worker]]:
 
 
 @pytest.mark.slow
-def test_twenty_pairs_on_one_window(pair: list[Worker], spark_project: Path) -> None:
+@ROUNDS
+def test_pairs_on_one_window(pair: list[Worker], spark_project: Path, rounds: int) -> None:
     """Real Spark jobs: one publishes and the other sees it, or both publish whole, in turn."""
-    bench, receipts = Bench(spark_project), 0
-    for round_ in range(20):
+    bench = Bench(spark_project)
+    receipts = len([r for r in bench.receipts() if r["window"] == "2026-04-25"])
+    for round_ in range(receipts, receipts + rounds):
         other = round_ % 2
         commands = [
             {"window": "2026-04-25", "count": 2 * round_ + 1},
@@ -238,15 +243,19 @@ def test_twenty_pairs_on_one_window(pair: list[Worker], spark_project: Path) -> 
 
 
 @pytest.mark.slow
-def test_twenty_pairs_on_neighbouring_windows(pair: list[Worker], spark_project: Path) -> None:
+@ROUNDS
+def test_pairs_on_neighbouring_windows(
+    pair: list[Worker], spark_project: Path, rounds: int
+) -> None:
     """Real Spark jobs: both land, round after round, and a third day is never touched."""
     bench = Bench(spark_project)
     pair[0].tell(window="2026-06-30", count=3)
     assert pair[0].hear() == {"at": "gate"}
     pair[0].tell()
-    assert _answer(pair[0])["state"] == "published"
+    assert _answer(pair[0])["state"] in ("published", "unchanged")
     apart = {uri for uri in DeltaTable(bench.place).file_uris() if "2026-06-30" in uri}
-    for round_ in range(20):
+    first = len(generations(bench).get("2026-06-28", []))
+    for round_ in range(first, first + rounds):
         commands = [
             {"window": "2026-06-28", "count": round_ + 1},
             {"window": "2026-06-29", "count": round_ + 2},
@@ -256,8 +265,8 @@ def test_twenty_pairs_on_neighbouring_windows(pair: list[Worker], spark_project:
         rows = bench.rows()
         assert rows[date(2026, 6, 28)] == list(range(round_ + 1))
         assert rows[date(2026, 6, 29)] == list(range(round_ + 2))
-    assert generations(bench)["2026-06-28"] == list(range(1, 21))
-    assert generations(bench)["2026-06-29"] == list(range(1, 21))
+    for window in ("2026-06-28", "2026-06-29"):
+        assert generations(bench)[window] == list(range(1, first + rounds + 1))
     assert apart <= set(DeltaTable(bench.place).file_uris())
     assert bench.rows()[date(2026, 6, 30)] == [0, 1, 2]
     assert bench.missing_files() == []

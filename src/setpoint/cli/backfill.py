@@ -233,6 +233,7 @@ def _run(execution: Execution, output: Output) -> int:
     output.event("plan", plan.as_dict())
     errors: list[tuple[Ended, SetpointError]] = []
     windows: list[dict[str, Any]] = []
+    last: Exception | None = None
     for end in execution.run():
         if end.outcome is None:
             error = end.error
@@ -243,7 +244,9 @@ def _run(execution: Execution, output: Output) -> int:
             windows.append({"pipeline": end.pipeline, **error_data(end.window.id, told)})
             if end.blocked:
                 windows[-1]["state"] = "blocked"
-            output.note(str(told))
+            if error is not last:  # a chunk that fails for one cause has one error
+                output.note(str(told))
+            last = error
         else:
             windows.append({"pipeline": end.pipeline, **data_of(end.outcome)})
             _tell_window(end, output)

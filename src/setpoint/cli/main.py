@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "show": "show a window: receipt, attempts, steps, audits",
     "recover": "settle unknown commits and list what crashed attempts left",
     "check": "look for duplicates and grain mismatch in any table",
+    "prove": "try a pipeline under everything that production does to it, in a sandbox",
     "lint": "find what makes existing pipelines give other rows when they run again",
     "keys": "tell which columns of a table make a key, and what is wrong with one",
     "doctor": "look at this machine and project: Java, Spark, jars, ledger",
@@ -29,7 +30,7 @@ VERBS: dict[str, str] = {
 }
 EXIT_CODES = """exit codes:
   0  done, or nothing to do
-  1  the answer is no: an audit failed, a check or lint found something
+  1  the answer is no: an audit failed, a check or lint found something, a proof failed
   2  the call or the configuration is wrong
   3  failed; running again is safe
   4  the outcome of a commit is unknown: setpoint recover

@@ -23,6 +23,7 @@ def add_windows(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("pipeline", help="a pipeline's name, or file.py:name")
     parser.add_argument(
         "--window",
+        "--windows",
         metavar="ID",
         help=f"2026-04-25, a range A..B (both included) or a list A,C..D; default: {default}",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from setpoint import edge
@@ -13,6 +13,7 @@ from setpoint.errors import SetpointError
 from setpoint.flow.status import STATES, PipelineStatus, WindowState, status
 from setpoint.project.discover import pipeline_named, pipelines, project_pipelines
 from setpoint.project.graph import upstream_of
+from setpoint.prove.certificate import Standing, standing
 
 _LISTED: tuple[WindowState, ...] = ("failed", "missing", "stale", "touched", "unknown")
 _RANGES = 12
@@ -32,6 +33,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             known = project_pipelines(project.config)
             chosen = list(known.values())
         graph = upstream_of(known.values(), project.config)
+        proofs = {item.name: standing(project.config.root, item) for item in chosen}
         world = project.world()
         found = []
         broken: list[tuple[str, SetpointError]] = []
@@ -41,16 +43,24 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             except SetpointError as error:
                 broken.append((pipeline.name, error))
     data = {
-        "pipelines": [{**_data(item), "upstream": list(graph[item.pipeline])} for item in found]
+        "pipelines": [
+            {
+                **_data(item),
+                "upstream": list(graph[item.pipeline]),
+                "proof": proofs[item.pipeline].as_dict(),
+            }
+            for item in found
+        ]
         + [{"pipeline": name, "error": error.as_dict()} for name, error in broken]
     }
-    output.answer(data, list(_lines(found, broken, options.windows, output)), ok=not broken)
+    output.answer(data, list(_lines(found, broken, proofs, options.windows, output)), ok=not broken)
     return broken[0][1].exit_code if broken else 0
 
 
 def _lines(
     found: list[PipelineStatus],
     broken: list[tuple[str, SetpointError]],
+    proofs: Mapping[str, Standing],
     every_window: bool,
     output: Output,
 ) -> Iterator[str]:
@@ -64,10 +74,11 @@ def _lines(
                 item.every,
                 *(f"{item.count(state):,}" for state in STATES),
                 item.windows[-1].window.id if item.windows else "-",
+                proofs[item.pipeline].words,
             ]
             for item in found
         ]
-        yield from table(rows, ["pipeline", "every", *STATES, "latest"])
+        yield from table(rows, ["pipeline", "every", *STATES, "latest", "proof"])
     for item in found:
         for state in _LISTED:
             ranges = item.ranges(state)

@@ -125,7 +125,7 @@ def checked_allowances(owner: str, allow: Mapping[str, str] | None) -> dict[str,
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judged:
     """Findings, divided by the allowances."""
 
     refused: tuple[Finding, ...]
@@ -143,7 +143,7 @@ class Verdict:
         return (*told, *idle)
 
 
-def judged(findings: Iterable[Finding], allow: Mapping[str, str]) -> Verdict:
+def judged(findings: Iterable[Finding], allow: Mapping[str, str]) -> Judged:
     """Divide findings by the allowances; a name with a column goes before one without."""
     refused, allowed, used = [], [], set()
     for finding in findings:
@@ -154,7 +154,7 @@ def judged(findings: Iterable[Finding], allow: Mapping[str, str]) -> Verdict:
             used.add(name)
             allowed.append((finding, allow[name]))
     unused = tuple(name for name in allow if name not in used)
-    return Verdict(tuple(refused), tuple(allowed), unused)
+    return Judged(tuple(refused), tuple(allowed), unused)
 
 
 def refuse(label: str, findings: Sequence[Finding]) -> None:

@@ -106,7 +106,7 @@ def _value(name: str, value: Any, seen: set[int]) -> Iterator[str]:
         yield from _module(name, value, seen)
     elif inspect.isfunction(value) or inspect.ismethod(value):
         plain = inspect.unwrap(getattr(value, "__func__", value))
-        if inspect.isfunction(plain) and _is_project_file(plain.__code__.co_filename):
+        if inspect.isfunction(plain) and is_project_file(plain.__code__.co_filename):
             yield from _function(plain, seen)
     elif inspect.isclass(value):
         yield from _class(value, seen)
@@ -137,19 +137,19 @@ def _class(value: type, seen: set[int]) -> Iterator[str]:
     """A project class with its project bases, and what its methods reach."""
     for kind in value.__mro__:
         file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        if id(kind) in seen or not _is_project_file(file):
+        if id(kind) in seen or not is_project_file(file):
             continue
         seen.add(id(kind))
         yield f"{kind.__qualname__}={_source(kind)}"
         for member in vars(kind).values():
             plain = inspect.unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
-            if inspect.isfunction(plain) and _is_project_file(plain.__code__.co_filename):
+            if inspect.isfunction(plain) and is_project_file(plain.__code__.co_filename):
                 yield from _function(plain, seen)
 
 
 def _module(name: str, module: ModuleType, seen: set[int]) -> Iterator[str]:
     """A project module as a whole, and the project modules that it takes things from."""
-    if id(module) in seen or not _is_project_file(getattr(module, "__file__", None)):
+    if id(module) in seen or not is_project_file(getattr(module, "__file__", None)):
         return
     seen.add(id(module))
     yield f"{name}={_normalised(inspect.getsource(module))}"
@@ -207,7 +207,8 @@ def _normalised(source: str, *, outermost: bool = False) -> str:
     return ast.unparse(tree)
 
 
-def _is_project_file(file: str | None) -> bool:
+def is_project_file(file: str | None) -> bool:
+    """Whether a file is of the user's own code: neither installed, nor Python's, nor ours."""
     if not file or file.startswith("<"):
         return False
     path = Path(file).resolve()

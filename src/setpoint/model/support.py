@@ -29,7 +29,11 @@ MATRIX: Mapping[tuple[str, TableKind], Cell] = {
         "one metadata-only commit of the staged files; replaceWhere where the table's features or "
         "layout need the connector"
     ),
-    ("merge", "delta"): Cell("the connector's MERGE of the staged batch", only_if=_JARS),
+    ("merge", "delta"): Cell(
+        "one metadata-only commit of the new rows, or of all files written anew, for a small batch "
+        "that changes none or all of them; the connector's MERGE of the staged batch otherwise",
+        only_if=_JARS,
+    ),
     ("delete_insert", "delta"): Cell(
         "the connector's replaceWhere with the condition", only_if=_JARS
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock, get_ident
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class _Engine:
+class _Engine(ABC):
     """What an engine does with the frames of a session, wherever that comes from."""
 
+    @abstractmethod
     def session(self, connectors: frozenset[str]) -> SparkSession:
-        raise NotImplementedError
+        """The session to work in; started by the first call."""
 
     def apart(self) -> ApartEngine:
         """The engine for work in several threads."""
@@ -55,7 +57,10 @@ class ApartEngine(_Engine):
     def session(self, connectors: frozenset[str]) -> SparkSession:
         with self._lock:  # two threads must not start the session at once
             own = own_session(self._engine.session(connectors))
-        if hasattr(own, "_jsparkSession"):
+        java = getattr(own, "_jsparkSession", None)
+        if java is not None and own._jvm is not None:
+            # A thread has an active session of its own, which a pipeline's function may ask for.
+            own._jvm.SparkSession.setActiveSession(java)
             own.sparkContext.setLocalProperty("spark.scheduler.pool", f"run {get_ident()}")
         return own
 

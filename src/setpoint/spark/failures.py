@@ -86,7 +86,7 @@ def root_cause(error: BaseException) -> str:
         return f"the JVM of Spark ended ({_short(text)})"
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     python = re.findall(r"^([A-Za-z_.]*(?:Error|Exception|Interrupt)): ?(.*)$", text, re.MULTILINE)
-    if "PythonException" in text and python:
+    if python and ("PythonException" in text or type(error).__name__ == "PythonException"):
         return _short(": ".join(part for part in python[-1] if part))
     if causes:
         return _short(_PACKAGE.sub(r"\1:", causes[-1]))

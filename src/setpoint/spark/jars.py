@@ -109,6 +109,15 @@ CONNECTORS: Mapping[tuple[str, str], tuple[Jar, ...]] = {
             "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
         ),
     ),
+    # Only the tests need it: a local file system that starts no process for every file.
+    ("4.1", "local-files"): (
+        Jar(
+            "com.globalmentor",
+            "hadoop-bare-naked-local-fs",
+            "0.1.0",
+            "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
+        ),
+    ),
 }
 
 

@@ -186,10 +186,12 @@ def _stop_clean_up(gateway: JavaGateway) -> None:
     client.is_connected = False
     if not hasattr(client, "finalizer_deque"):
         return  # the older gateway has no such thread
+    client.finalizer_deque.clear()
     client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)
     for thread in threading.enumerate():
         if isinstance(thread, FinalizerWorker) and thread.deque is client.finalizer_deque:
-            thread.join(5)
+            # It sends a message, which takes a moment, or sleeps for a second and then ends.
+            thread.join(0.05)
 
 
 def _pass_on(stream: IO[bytes], said: list[bytes]) -> None:

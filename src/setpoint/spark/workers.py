@@ -61,11 +61,12 @@ def told_by_task(error: BaseException) -> SetpointError | None:
     """The failure of a reading task behind a Spark error, or None if it is another one."""
     text = str(error)
     if own := _OWN.search(text):
+        landed = " What was landed is kept." if own[1] == "SP-H05" else ""
         return RefusedError(
             own[1],
             shortened(" ".join(own[2].split())),
             why="A value that is not what it should be must not become a null or another value.",
-            state=_STATE,
+            state=_STATE + landed,
             next="Correct the schema of the source, then run again.",
         )
     found = _LINE.search(text)

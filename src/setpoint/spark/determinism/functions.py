@@ -88,6 +88,8 @@ _HOMES = {
     "numpy.random.mtrand": "numpy.random",
     "numpy.random._generator": "numpy.random",
 }
+# With a seed that comes from the row, what it draws is the same every time.
+_SEEDED = "random.Random"
 # These read "now" and "today" as the clock.
 _MOMENT_READERS = frozenset(["pandas.Timestamp", "pandas.to_datetime", "numpy.datetime64"])
 
@@ -177,12 +179,15 @@ class _Reading:
         scope = _scope(function)
         imports = dict(_imports(body))
         moments = {id(node) for node in _readers_of_moments(body)}
+        seeded = {id(node) for node in _given_a_seed(body)}
         for node in ast.walk(body):
             if not isinstance(node, (ast.Name, ast.Attribute)):
                 continue
             if not isinstance(node.ctx, ast.Load):
                 continue
             path, value = _resolved(node, scope, imports)
+            if id(node) in seeded and path == _SEEDED:
+                continue
             kind = _kind(path) or (_kind(_path(value)) if _is_named(value) else "")
             if not kind and id(node) in moments and path in _MOMENT_READERS:
                 kind = "clock"
@@ -194,6 +199,18 @@ class _Reading:
             inner = value.fget if _is(value, property) else value
             if _is(inner, FunctionType) and _is_project(inner):
                 yield from self.search(_unwrapped(inner))
+
+
+def _given_a_seed(body: ast.AST) -> Iterator[ast.expr]:
+    """What is called with a first argument that is no constant.
+
+    A constant seed gives every task the same numbers, in whatever order its rows come.
+    """
+    for node in ast.walk(body):
+        match node:
+            case ast.Call(func=called, args=[seed, *_]):
+                if any(isinstance(part, ast.Name) for part in ast.walk(seed)):
+                    yield called
 
 
 def _readers_of_moments(body: ast.AST) -> Iterator[ast.expr]:

@@ -1,0 +1,1 @@
+"""Proving: a pipeline or a command under everything that production does to it."""

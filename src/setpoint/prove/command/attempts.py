@@ -1,0 +1,206 @@
+"""What is tried with a command: again, killed, two at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from setpoint.model.proof import Result
+from setpoint.prove.causes import Varied
+from setpoint.prove.command.ground import TOGETHER, Clean, Ground
+from setpoint.prove.command.moments import Moment, Observed, chosen
+
+_TRIES = 3
+_TOGETHER, _ALONE = 30.0, 2.0
+_LOOK = 0.01
+
+
+def again(ground: Ground, clean: Clean, times: int, *, done: int) -> Result:
+    """Run until it has been run so many times; the tables hold what the `done` runs have left."""
+    name, which = ("twice", "second") if times == 2 else ("thrice", "third")
+    for number in range(done, times):
+        ended = ground.run()
+        if ended.code != 0:
+            return ground.failing(name, f"the {('second', 'third')[number - 1]} run", ended)
+    passed = f"a {which} run leaves the tables as they were"
+    prefix = f"after a {which} run, "
+    return ground.judged(name, passed, Varied(again=times - 1), clean=clean, prefix=prefix)
+
+
+def killed(ground: Ground, clean: Clean, *, few: bool) -> Result:
+    """Kill the command at moments of its life, and run it again each time."""
+    tried: list[dict[str, str]] = []
+    other: Result | None = None
+    for moment in chosen(clean.seen, few=few):
+        result = _killed_at(ground, clean, moment, tried)
+        if result is not None and _is_telling(result):
+            return result
+        other = other or result
+    if other is None:
+        other = _killed_again(ground, clean, tried, few=few)
+    if other is not None:
+        return other
+    hits = [item for item in tried if item["outcome"] == "same"]
+    missed = [item for item in tried if item["outcome"] != "same"]
+    told = {"moments": tried}
+    if not hits:
+        why = "the command was over before it could be killed at any moment that was tried"
+        return Result("killed", "skipped", why, detail=told)
+    words = f"killed at {len(hits)} moments and run again: the tables are the same"
+    if len(hits) == 1:
+        words = f"killed {hits[0]['moment']} and run again: the tables are the same"
+    if missed:
+        words += f"; too fast to be killed {' or '.join(item['moment'] for item in missed)}"
+    return Result("killed", "passed", words, detail=told)
+
+
+def _is_telling(result: Result) -> bool:
+    """Whether a failure is about the kill: rows are lost or doubled, or the retry fails.
+
+    Rows that differ in their values only do so, as a rule, whenever the command is run.
+    """
+    found = result.difference
+    return found is None or found.rows_found != found.rows_expected
+
+
+def _killed_at(
+    ground: Ground, clean: Clean, moment: Moment, tried: list[dict[str, str]]
+) -> Result | None:
+    """One moment; None when the retry repaired everything, or the moment could not be hit."""
+    if not _hit(ground, moment, clean.seen, ground.kept.reset):
+        tried.append({"moment": moment.words, "outcome": "too fast"})
+        return None
+    left = {table.name: table.rows_now(ground.sessions) for table in ground.tables}
+    ended = ground.run()
+    if ended.code == 0 and not (others := ground.others()):
+        tried.append({"moment": moment.words, "outcome": "same"})
+        return None
+    tried.append({"moment": moment.words, "outcome": "differs"})
+    detail = {"moments": list(tried)}
+    if ended.code != 0:
+        which = f"killed {moment.words}, the retry"
+        return ground.failing("killed", which, ended, detail=detail)
+    name = others[0].table.name
+    was = clean.rows[name] - clean.brought[name]
+    result = ground.judged(
+        "killed",
+        "",
+        Varied(killed=f"the moment {moment.words}"),
+        clean=clean,
+        others=others,
+        prefix=f"killed {moment.words} and run again, ",
+        detail=detail,
+        left=max(left[name] - was, 0),
+    )
+    return _parted(result, moment, clean.seen)
+
+
+def _parted(result: Result, moment: Moment, seen: Observed) -> Result:
+    """Two places that are changed one after the other, and a kill that came between them."""
+    after = seen.changes[moment.number : moment.number + 1]
+    if moment.sort != "after" or not after or after[0] == moment.place:
+        return result
+    return replace(
+        result,
+        cause=f"{moment.place} is changed first and {after[0]} later: a crash between them leaves "
+        f"one without the other. {result.cause}",
+        repair=f"Save {after[0]} in the same commit as {moment.place}, or do not depend on it: "
+        f"derive what to read from the window. {result.repair}",
+        detail={**result.detail, "cause": "split-state"},
+    )
+
+
+def _killed_again(
+    ground: Ground, clean: Clean, tried: list[dict[str, str]], *, few: bool
+) -> Result | None:
+    """Kill a second run: it changes nothing in the end, so it may change nothing in between.
+
+    Only where a second run was seen to change something more than once. Nobody runs the command
+    again before the tables are looked at: this is what readers have until somebody does.
+    """
+    _loaded(ground)
+    ended, seen = ground.watched()
+    if ended.code != 0 or ground.others():
+        return None  # `twice` tells about that
+    between = [moment for moment in chosen(seen, few=few) if 0 < moment.number < moment.of]
+    for moment in between[:1] if few else between:
+        words = f"{moment.words} of a second run"
+        if not _hit(ground, moment, seen, lambda: _loaded(ground)):
+            tried.append({"moment": words, "outcome": "too fast"})
+            continue
+        others = ground.others()
+        if not others:
+            tried.append({"moment": words, "outcome": "same"})
+            continue
+        result = ground.judged(
+            "killed",
+            "",
+            Varied(killed=f"the moment {words}", retried=False),
+            clean=clean,
+            others=others,
+            prefix=f"killed {words}, ",
+            detail={"moments": [*tried, {"moment": words, "outcome": "differs"}]},
+        )
+        ended = ground.run()
+        healed = ended.code == 0 and not ground.others()
+        more = " until somebody runs it again." if healed else ", and a retry does not repair it."
+        return replace(result, message=result.message.removesuffix(".") + more)
+    return None
+
+
+def _loaded(ground: Ground) -> None:
+    """The state after one run; the command itself makes it, so that it goes on from its own."""
+    ground.kept.reset()
+    ground.run()
+
+
+def _hit(ground: Ground, moment: Moment, usual: Observed, prepare: Callable[[], None]) -> bool:
+    """Kill at a moment; whether it was that moment, or one in the middle just after it."""
+    for _ in range(_TRIES):
+        ground.tell(f"killed {moment.words}")
+        prepare()
+        _, seen = ground.watched(moment, usual)
+        if seen.killed and len(seen.changes) < max(moment.of, moment.number + 1):
+            return True
+    return False
+
+
+def two_at_once(ground: Ground, clean: Clean) -> Result:
+    """Start the command twice; who fails is run again, as a scheduler would."""
+    ground.kept.reset()
+    with ExitStack() as stack:
+        eyes = [stack.enter_context(place.watching(held=ground.held)) for place in ground.places]
+        gates = [eye.gate for eye in eyes if eye.gate is not None]
+        both = [stack.enter_context(ground.start()) for _ in range(2)]
+        # Where writers can be held, neither may begin before the other is there. One that waits
+        # for a lock of the command's own never comes: it is not waited for long.
+        until = ground.seconds() + _TOGETHER
+        while gates and all(process.running for process in both) and ground.seconds() < until:
+            waiting = max(gate.waiting().ours if gate.is_closed() else 0 for gate in gates)
+            if waiting >= len(both):
+                break
+            if waiting:
+                until = min(until, ground.seconds() + _ALONE)
+            time.sleep(_LOOK)
+        for gate in gates:
+            gate.leave_open()
+        ends = [process.wait() for process in both]
+    failed = [ended for ended in ends if ended.code != 0]
+    for _ in failed:
+        ended = ground.run()
+        if ended.code != 0:
+            which = "after two at once, a run"
+            return ground.failing("two-at-once", which, ended, why=TOGETHER)
+    passed = "two at once leave what one leaves"
+    if failed:
+        passed = f"of two at once {len(failed)} failed and was run again: the tables are the same"
+    return ground.judged(
+        "two-at-once",
+        passed,
+        Varied(together=True),
+        clean=clean,
+        prefix="after two runs at once, ",
+        detail={"failed": len(failed)},
+    )

@@ -1,0 +1,189 @@
+"""The state before a proof: kept on disk until it is restored, whatever becomes of the prover.
+
+Everything is kept first; then a marker is written, and only then may a command run. As long as the
+marker is there, the places may be in any state, and `restore` brings them back. Without a marker
+nothing has been touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from setpoint import edge
+from setpoint.errors import (
+    NOTHING_STARTED,
+    PermanentError,
+    SetpointError,
+    TransientError,
+    UsageError,
+    words_of,
+)
+from setpoint.prove.command.places import Place
+from setpoint.prove.folders import write_whole
+
+MARKER = "restore.json"
+_RUNNING = "running.jsonl"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A folder with the kept states of some places."""
+
+    folder: Path
+    places: tuple[Place, ...]
+
+    def of(self, place: Place) -> Path:
+        return self.folder / "before" / place.name
+
+    def reset(self) -> None:
+        """Bring everything back for the next trial."""
+        for place in self.places:
+            place.reset(self.of(place))
+
+    def restore(self, copies: Sequence[Place] = ()) -> None:
+        """Bring everything back exactly, remove copies, and forget about it."""
+        for place in self.places:
+            try:
+                place.restore(self.of(place))
+            except Exception as error:
+                raise _not_restored(place.label, self.folder, error) from error
+        for copy in copies:
+            copy.discard()
+        (self.folder / MARKER).unlink(missing_ok=True)
+
+
+@contextmanager
+def keeping(
+    folder: Path, originals: Sequence[Place], chosen: Mapping[str, Place], here: Path
+) -> Iterator[Kept]:
+    """Keep the state of the places that a command will write; at the end all is as it was.
+
+    `originals` are what the user named; `chosen` are what the command works on, by name: the
+    originals themselves, or copies of them.
+    """
+    own = [place for place in originals if chosen[place.name] is place]
+    copies = [chosen[place.name] for place in originals if place not in own]
+    host, pid, started = edge.process_identity()
+    marker = {
+        "format": _FORMAT,
+        "process": [host, pid, started],
+        "here": str(here),
+        "places": [],
+        "copies": [_spec(place) for place in copies],
+        "labels": [place.label for place in originals],
+    }
+    folder.mkdir(parents=True)
+    kept = Kept(folder, tuple(chosen.values()))
+    write_whole(folder / MARKER, json.dumps(marker), lasting=True)
+    try:
+        for place in originals:
+            if (copy := chosen[place.name]) is not place:
+                copy.fill(place)
+        for place in kept.places:
+            place.keep(kept.of(place))
+        known = {**marker, "places": [_spec(place) for place in own]}
+        write_whole(folder / MARKER, json.dumps(known), lasting=True)
+        yield kept
+    finally:
+        from setpoint.spark.session import uninterrupted
+
+        with uninterrupted():
+            complete = json.loads((folder / MARKER).read_text(encoding="utf-8"))["places"]
+            Kept(folder, tuple(own) if complete else ()).restore(copies)
+
+
+def remember(folder: Path, pid: int) -> None:
+    """Write a process down that runs the command: it may outlive the prover."""
+    with (folder / _RUNNING).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(edge.identity_of(pid)) + "\n")
+
+
+def _end_left_running(folder: Path) -> None:
+    """End the commands of a prover that was killed, before they write to what is restored."""
+    file = folder / _RUNNING
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    for host, pid, started in (json.loads(line) for line in lines if line.endswith("]")):
+        if edge.is_alive(host, pid, started):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            while edge.is_alive(host, pid, started):
+                time.sleep(0.01)
+
+
+def left_behind(root: Path) -> Iterator[Path]:
+    """The folders of proofs that could not restore what they had kept."""
+    if root.is_dir():
+        for folder in sorted(root.iterdir()):
+            if (folder / MARKER).is_file():
+                yield folder
+
+
+def restore_left(
+    folder: Path, opened: Callable[[Sequence[str], Path], Sequence[Place]]
+) -> tuple[str, ...]:
+    """Restore what a proof that was killed has kept; the labels of what was restored."""
+    try:
+        marker: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(
+            "SP-V24",
+            f"{folder} holds nothing to restore.",
+            why="A proof that has restored everything leaves no folder to restore from.",
+            state=NOTHING_STARTED,
+            next="Give the folder that the message of the proof named.",
+        ) from error
+    host, pid, started = marker["process"]
+    if edge.is_alive(host, pid, started) is not False:
+        raise TransientError(
+            "SP-V25",
+            f"A proof of {', '.join(marker['labels'])} is under way: process {pid} on {host}.",
+            why="Two proofs on the same tables would disturb each other.",
+            state=NOTHING_STARTED,
+            next="Wait for its end. If that machine is gone, restore there or remove "
+            f"{folder / MARKER}",
+        )
+    _end_left_running(folder)
+    here = Path(marker["here"])
+    copies = tuple(opened(marker["copies"], here))
+    Kept(folder, tuple(opened(marker["places"], here))).restore(copies)
+    shutil.rmtree(folder, ignore_errors=True)
+    return tuple(marker["labels"])
+
+
+def labels_of(folder: Path) -> tuple[str, ...]:
+    """What a proof that was left behind has kept."""
+    marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    return tuple(marker["labels"])
+
+
+def _spec(place: Place) -> str:
+    """A place as it is found again."""
+    return f"{place.name}={place.label}"
+
+
+def _not_restored(label: str, folder: Path, error: Exception) -> PermanentError:
+    why = "The command has changed it while it was proven."
+    match error:
+        case SetpointError(code="SP-V23"):
+            what, why = error.what, error.why
+        case SetpointError():
+            what = f"{label} could not be restored: {error.code}  {error.what}"
+        case _:
+            what = f"{label} could not be restored: {words_of(error)}"
+    return PermanentError(
+        "SP-V23",
+        what,
+        why=why,
+        state=f"It is as the command left it; its state before the proof is kept in {folder}.",
+        next=f"Remove the cause, then: setpoint prove --restore {folder}",
+    )
