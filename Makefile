@@ -18,11 +18,11 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo payments test check bench lock clean
+.PHONY: help setup demo payments payments-proof proof-gallery mutants test soak check bench lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
-		while IFS='|' read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 setup: $(INSTALLED) ## build .venv from the lock and fetch the connector jars, once
 	@$(BIN)/python -m setpoint.spark.setup
@@ -33,8 +33,20 @@ demo: setup ## replay the incident: 430,000 rows by append, 250,000 through setp
 payments: setup ## run a payments job before and after its repair; run it twice
 	@$(BIN)/python examples/payments/run.py
 
+payments-proof: setup ## prove the payments job: not proven before its repair, proven after it
+	@$(BIN)/python examples/payments/prove.py
+
+proof-gallery: setup ## prove broken and correct jobs: each broken one caught with its cause
+	@$(BIN)/python gallery/run.py
+
+mutants: setup ## break each guarantee of setpoint in a copy: a proof has to notice
+	@$(BIN)/python gallery/mutants/run.py
+
 test: setup ## run every test: unit, contract, spark, crash, stateful, cli
 	@$(BIN)/python -m pytest tests --numprocesses $(WORKERS) --dist worksteal
+
+soak: setup ## run the tests that take long for what others show in small
+	@$(BIN)/python -m pytest tests -m soak
 
 check: $(INSTALLED) ## lint, types, layers and unit tests; no JVM, under a minute
 	@$(BIN)/ruff check .

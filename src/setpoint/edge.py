@@ -29,6 +29,11 @@ def process_identity() -> tuple[str, int, str]:
     return socket.gethostname(), pid, _start_mark(pid)
 
 
+def identity_of(pid: int) -> tuple[str, int, str]:
+    """The same for another process of this host."""
+    return socket.gethostname(), pid, _start_mark(pid)
+
+
 def is_alive(host: str, pid: int, started: str) -> bool | None:
     """Whether the process of a recorded identity still runs; None when it cannot be told.
 
@@ -56,7 +61,7 @@ def is_alive(host: str, pid: int, started: str) -> bool | None:
 
 def _start_mark(pid: int) -> str:
     """The kernel's start time of a process with the boot it belongs to, or "" without /proc."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if len(fields) < 20:
         return ""
     try:
@@ -67,11 +72,12 @@ def _start_mark(pid: int) -> str:
 
 
 def _is_zombie(pid: int) -> bool:
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return bool(fields) and fields[0] in ("Z", "X")
 
 
-def _stat_fields(pid: int) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
+    """What the kernel tells about a process, from its state on; empty when it is gone."""
     # The command name in parentheses may itself hold blanks and parentheses.
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

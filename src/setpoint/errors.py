@@ -95,6 +95,31 @@ CODES: dict[str, str] = {
     "SP-P04": "the staged files do not add up",
     # ledger
     "SP-L01": "the ledger could not be used",
+    # proofs
+    "SP-V01": "the sample of a proof could not be understood",
+    "SP-V02": "a proof was asked for a window that it has not prepared",
+    "SP-V03": "the sandbox of a proof could not be made",
+    "SP-V04": "a proof has no PostgreSQL server to write to",
+    "SP-V05": "a proof has no metastore to write to",
+    "SP-V06": "the pipeline's function writes by itself",
+    "SP-V07": "the chosen experiments are not known",
+    "SP-V08": "the clean run of a proof failed",
+    "SP-V09": "the pipeline's function reads its own target past its sources",
+    "SP-V10": "a process of a proof could not be started",
+    "SP-V11": "a process of a proof did not end",
+    "SP-V12": "a process of a proof failed",
+    "SP-V13": "a small cluster could not be started for a proof",
+    "SP-V20": "a command to prove, or one of its tables, could not be understood",
+    "SP-V21": "the command fails when it is run once",
+    "SP-V22": "a table cannot be restored after a proof",
+    "SP-V23": "a table could not be restored",
+    "SP-V24": "there is nothing to restore",
+    "SP-V25": "another proof is under way on the same tables",
+    "SP-V26": "the command does not write the table that was named",
+    "SP-V27": "the command writes nothing, so nothing can be proven",
+    "SP-V30": "a report of a proof could not be written",
+    "SP-V31": "a git revision could not be looked at",
+    "SP-V40": "an input of a test cannot be used",
     # anything else
     "SP-X01": "an unexpected error inside setpoint",
     "SP-X02": "interrupted",
@@ -177,7 +202,10 @@ class UnknownCommitError(SetpointError):
 def words_of(error: BaseException) -> str:
     """An error of the user's own code: its kind, and the first line of what it says if any."""
     text = str(error).split("JVM stacktrace", 1)[0]
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # Py4J's first line names the call, its second what Java said.
+    java = [line[2:] for line in lines[1:2] if line.startswith(": ")]
+    first = next(iter([*java, *lines]), "")
     return ": ".join(part for part in (type(error).__name__, first[:400]) if part)
 
 

@@ -201,9 +201,9 @@ def test_audits_add_up_in_the_order_they_were_recorded(ledger: Ledger) -> None:
     warn = AuditRecord("row_count", "warn", False, 1, 10, "10 < 100", '[{"id": 1}]')
     fail = AuditRecord("row_count", "fail", True, 0, 10)
     unmeasured = AuditRecord("custom", "fail", False, None, None, "could not be evaluated")
-    ledger.audit("a1", [warn, fail])
-    ledger.audit("a1", [])
-    ledger.audit("a1", [unmeasured])
+    ledger.audit({"a1": [warn, fail]})
+    ledger.audit({"a1": []})
+    ledger.audit({"a1": [unmeasured]})
     assert ledger.audits("a1") == [warn, fail, unmeasured]
     assert ledger.audits("a2") == []
 
@@ -291,7 +291,7 @@ def test_hostile_names_are_data(ledger: Ledger, name: str) -> None:
     ledger.begin(hostile)
     ledger.finish(name, state="failed", finished_at=T0, error_code="SP-X01", error_text=name)
     ledger.step([name], StepRecord(1, name, T0, 0.0, name))
-    ledger.audit(name, [AuditRecord(name, "fail", False, 1, 1, name, name)])
+    ledger.audit({name: [AuditRecord(name, "fail", False, 1, 1, name, name)]})
     ledger.remember_receipts(name, name, [(name, name, 1, name, 1)], T0)
     expected = replace(
         hostile, state="failed", finished_at=T0, error_code="SP-X01", error_text=name

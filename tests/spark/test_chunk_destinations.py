@@ -107,9 +107,19 @@ def place(lab: Any, request: pytest.FixtureRequest) -> Iterator[Place]:
                     ),
                     key=repr,
                 ),
-                lambda name: 1,
+                lambda name: len(run_folders(lab.spark, f"{base}.{name}")),
             )
             lab.spark.sql(f"DROP DATABASE {base} CASCADE")
+
+
+def run_folders(spark: Any, table: str) -> set[str]:
+    """The folders that hold a Parquet table's partitions: one for each swap that made them."""
+    found = set()
+    for (partition,) in spark.sql(f"SHOW PARTITIONS {table}").collect():
+        name, _, value = partition.partition("=")
+        told = spark.sql(f"DESCRIBE FORMATTED {table} PARTITION ({name}='{value}')").collect()
+        found.add(next(row[1] for row in told if row[0] == "Location").rsplit("/", 1)[0])
+    return found
 
 
 def states(ended: Mapping[str, Any]) -> list[str]:

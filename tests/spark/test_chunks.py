@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from setpoint import Pipeline, Window, delta, row_count, source, sql, unique
+from setpoint import Pipeline, Window, delta, row_count, rows, source, sql, unique
 from setpoint.errors import SetpointError
 from setpoint.flow.backfill import Request, chunks_of, plan_backfill
 from setpoint.flow.execution import Execution
@@ -61,9 +61,14 @@ def fill(lab: Any, job: Pipeline, text: str = DAYS, longest: int | None = None) 
 
 
 def planned(
-    lab: Any, job: Pipeline, text: str = DAYS, longest: int | None = None, fault: str = ""
+    lab: Any,
+    job: Pipeline,
+    text: str = DAYS,
+    longest: int | None = None,
+    fault: str = "",
+    **asked: Any,
 ) -> Execution:
-    world, request = lab.world(fault), Request(only=("all",), longest=longest)
+    world, request = lab.world(fault), Request(only=("all",), longest=longest, **asked)
     windows = lab.windows(job, text)
     plan = plan_backfill(lab.bind(job), world, world.now(), request, job.parameters, windows)
     return Execution(plan, world)
@@ -247,3 +252,100 @@ def test_chunks_follow_the_size_and_the_gaps(lab: Any, orders: Any) -> None:
     plans = plan_windows(bound, windows, world, parameters=job.parameters)
     assert [len(chunk) for chunk in chunks_of(bound, plans)] == [3, 1]
     assert [len(chunk) for chunk in chunks_of(bound, plans, 2)] == [2, 1, 1]
+
+
+def test_chunks_at_once_have_sessions_of_their_own(lab: Any, orders: Any) -> None:
+    """Settings and views of one do not reach another; a function's session is its input's."""
+    seen: list[Any] = []
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        from pyspark.sql import SparkSession
+
+        assert SparkSession.getActiveSession() is not None  # PySpark has one for the process
+        java = rows.sparkSession._jsparkSession
+        seen.append((java.hashCode(), java.sparkContext().getLocalProperty("spark.scheduler.pool")))
+        return summed(rows)
+
+    audits = [sql("SELECT * FROM staged WHERE amount < 0")]  # a view of the session
+    execution = planned(lab, lab.define(job, spans=True, audits=audits), longest=2, jobs=3)
+    ended = list(execution.run())
+    assert {end.outcome.state for end in ended} == {"published"}
+    assert len(lab.rows("out")) == 18
+    assert len({session for session, _ in seen}) == 3
+    assert all(pool.startswith("run ") for _, pool in seen)
+
+
+def test_rows_of_an_input_that_cannot_tell_are_not_published_again(lab: Any) -> None:
+    """As in a run by itself: the rows are the same, so there is nothing to say."""
+    held = [(number, day(number)) for number in range(1, 7)]
+
+    def given(window: Window) -> list[tuple[Any, ...]]:
+        return [row for row in held if row[1] == window.day]
+
+    origin = source(rows(given, schema="id int, d date"), time="d")
+    job = lab.define(lambda window, items=origin: items, name="job")
+    assert {end.outcome.state for end in fill(lab, job).values()} == {"published"}
+    version = lab.version("out")
+    again = fill(lab, job)
+    assert {end.outcome.state for end in again.values()} == {"unchanged"}
+    assert lab.version("out") == version
+
+
+def test_a_finished_backfill_is_not_resumed_and_an_unfinished_one_is(lab: Any, orders: Any) -> None:
+    """Of the same request, only the newest counts: a restatement is not skipped as if done."""
+    job = per_span(lab, orders)
+    first = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
+    next(first.run())  # and its process goes no further
+    second = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
+    assert second.plan.backfill_id == first.plan.backfill_id
+    list(second.run())
+    third = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
+    assert third.plan.backfill_id != first.plan.backfill_id
+    assert third.plan.windows == 2
+
+
+def late(lab: Any) -> None:
+    """A row of the third day that comes after the backfill was planned."""
+    row = lab.frame(
+        [(999, "late", 1.0, day(3))], "id int, customer string, amount double, order_date date"
+    )
+    row.write.format("delta").mode("append").save(str(lab.root / "orders"))
+
+
+@pytest.mark.parametrize("longest", [None, 1])
+def test_a_window_that_others_published_since_the_plan_keeps_newer_rows(
+    lab: Any, orders: Any, longest: int | None
+) -> None:
+    """Hours pass between the plan and a chunk: it reads what is there then."""
+    job = per_span(lab, orders)
+    under_way = planned(lab, job, longest=longest)
+    late(lab)
+    lab.run(job, "2026-04-03")
+    ended = {end.window.id: end for end in under_way.run()}
+    assert ended["2026-04-03"].outcome.state == "unchanged"
+    assert ("late", day(3)) in {(customer, d) for customer, d, _ in lab.rows()}
+    assert {end.outcome.state for end in ended.values()} == {"published", "unchanged"}
+
+
+def test_a_window_that_others_publish_while_a_chunk_is_staged_keeps_newer_rows(
+    lab: Any, orders: Any
+) -> None:
+    """The chunk has read its inputs already; the window is planned again before it is published."""
+    meanwhile = []
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        if meanwhile:
+            meanwhile.pop()()
+        return summed(rows)
+
+    made = lab.define(job, spans=True)
+
+    def daily() -> None:
+        late(lab)
+        assert lab.run(made, "2026-04-03").state == "published"
+
+    meanwhile.append(daily)
+    ended = fill(lab, made)
+    assert ended["2026-04-03"].outcome.state == "unchanged"
+    assert ("late", day(3)) in {(customer, d) for customer, d, _ in lab.rows()}
+    assert {end.outcome.state for end in ended.values()} == {"published", "unchanged"}

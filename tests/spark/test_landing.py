@@ -339,6 +339,7 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_the_item(
     error = explain(told.value, "staging")
     assert (error.code, type(error)) == ("SP-H05", RefusedError)
     assert f": {name}." in error.what
+    assert error.state.endswith("What was landed is kept.")
     assert read(lab, job_of(lab, land(listing(api, schema="id string, x string"))))[0][0] == "ch_7"
     assert len(api.requests) == 1
 
@@ -397,6 +398,18 @@ def test_what_is_not_there_any_more_cannot_be_read_as_published(lab: Any, api: A
         with pytest.raises(PermanentError) as told:
             port.pin_published(WINDOW, wrong)
         assert told.value.code == "SP-R05"
+
+
+def test_a_landed_file_that_is_gone_is_told_with_its_repair(lab: Any, api: Api) -> None:
+    """Not as a source that cannot be read: the copy is ours, and the origin can be asked anew."""
+    items(api, {"id": "ch_1", "created": 1777075200})
+    job = job_of(lab, land(listing(api)))
+    read(lab, job)
+    for file in (lab.root / "landing").rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(PermanentError, match=r"SP-H07.*generation 1 of payments") as told:
+        read(lab, job)
+    assert "--refresh" in told.value.next
 
 
 def test_a_mutable_table_is_landed_through_its_own_source(lab: Any) -> None:

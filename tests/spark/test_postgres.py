@@ -648,25 +648,47 @@ def test_rows_of_a_task_that_lost_are_never_published(lab: Any, db: Any) -> None
     assert db.rows() == sorted(A)
 
 
-def test_a_stage_that_the_server_lost_is_not_published(lab: Any, db: Any) -> None:
-    """Unlogged tables are empty after a crash of the server; the slice must not be emptied too."""
+def by_hand(lab: Any, job: Any) -> tuple[Any, Any, Any]:
+    """A target, a stage of the attempt a1 in it, and what publishes that stage."""
     from setpoint.flow.publish import publish
     from setpoint.model.run import Run
 
+    target = lab.bind(job).target
+    (window,) = lab.windows(job, "2026-04-25")
+    run = Run(job, window, {}, {}, job.code, job.definition())
+    with lab.world().engine.pinned(lab.spark):
+        staged = target.stage(job(window), run, "a1", [])
+    state = target.inspect([window])[window]
+    now = "2026-04-26T00:00:00+00:00"
+    return target, staged, lambda: publish(target, lab.spark, run, staged, (), state, now)
+
+
+def test_a_stage_that_the_server_lost_is_not_published(lab: Any, db: Any) -> None:
+    """Unlogged tables are empty after a crash of the server; the slice must not be emptied too."""
     for write in (None, Replace(), Merge(key="id", sequence_by="amount")):
         lab.run(lab.job(B, target=BY_DAY, write=write, name=f"first{write}"[:5]))
-        job = lab.job(A, target=BY_DAY, write=write)
-        bound = lab.bind(job)
-        (window,) = lab.windows(job, "2026-04-25")
-        run = Run(job, window, {}, {}, job.code, job.definition())
-        with lab.world().engine.pinned(lab.spark):
-            staged = bound.target.stage(job(window), run, "a1", [])
+        target, staged, publish = by_hand(lab, lab.job(A, target=BY_DAY, write=write))
         db.all("TRUNCATE setpoint.stage_a1")
-        state = bound.target.inspect([window])[window]
         with pytest.raises(TransientError, match=r"SP-P04.*holds 0 rows, not 2"):
-            publish(bound.target, lab.spark, run, staged, (), state, "2026-04-26T00:00:00+00:00")
+            publish()
         assert db.rows() == sorted(B)
-        bound.target.drop_stage(staged.location)
+        target.drop_stage(staged.location)
+
+
+@pytest.mark.parametrize("unique_index", [False, True])
+@pytest.mark.parametrize("write", [None, Replace()])
+def test_rows_of_a_task_that_ran_twice_are_published_once(
+    lab: Any, db: Any, write: Any, unique_index: bool
+) -> None:
+    """What the task that lost has stored is in the stage, and nowhere else."""
+    lab.run(lab.job(B, target=BY_DAY, write=write, name="first"))
+    if unique_index:
+        db.all("ALTER TABLE out ADD UNIQUE (id)")
+    _, _, publish = by_hand(lab, lab.job(A, target=BY_DAY, write=write))
+    db.all("INSERT INTO setpoint.stage_a1 SELECT * FROM setpoint.stage_a1 LIMIT 1")
+    publish()
+    assert db.rows() == sorted(A)
+    assert db.all("SELECT count(*) FROM setpoint.receipts WHERE attempt = 'a1'") == [(1,)]
 
 
 def test_leftovers_of_refused_attempts_are_listed_and_dropped(lab: Any, db: Any) -> None:

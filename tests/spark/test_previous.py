@@ -110,3 +110,61 @@ def test_they_cannot_run_at_once_or_backwards(lab: Any, balance: Pipeline) -> No
         with pytest.raises(SetpointError) as told:
             fill(lab, balance, **request)
         assert told.value.code == "SP-C01"
+
+
+def poisoned(lab: Any, poison: list[str], **rest: Any) -> Pipeline:
+    """A running balance, ten more every day, that fails on some days."""
+    write_moves(lab, [(1, 10, n) for n in (1, 2, 3, 4)])
+    moves = source(delta_table("moves"), time="d")
+
+    def job(
+        window: Window,
+        before: DataFrame = previous("account int, balance bigint"),
+        rows: DataFrame = moves,
+    ) -> DataFrame:
+        if window.id in poison:
+            raise ValueError("not today")
+        new = rows.select("account", F.col("amount").alias("balance"))
+        both = before.unionByName(new).groupBy("account").agg(F.sum("balance").alias("balance"))
+        return both.withColumn("d", window.date)
+
+    return lab.define(job, **rest)
+
+
+def test_nothing_goes_on_from_a_window_that_failed(lab: Any) -> None:
+    """Not the first one without a start either: the others would begin with nothing."""
+    poison = ["2026-04-01"]
+    job = poisoned(lab, poison)
+    ended = fill(lab, job)
+    assert [end.error.code for end in ended.values()] == ["SP-S05", *["SP-R07"] * 3]
+    assert [end.blocked for end in ended.values()] == [False, True, True, True]
+    poison.clear()
+    assert {end.outcome.state for end in fill(lab, job).values()} == {"published"}
+    assert [balances(lab, n) for n in (1, 2, 3, 4)] == [{1: 10}, {1: 20}, {1: 30}, {1: 40}]
+
+
+def test_a_restatement_goes_no_further_than_the_first_that_fails(lab: Any) -> None:
+    """To publish again what is done is not to read gaps as windows without rows."""
+    job = poisoned(lab, ["2026-04-02"], start="2026-04-01")
+    fill(lab, job)
+    ended = fill(lab, job, restate=True)
+    assert [end.error and end.error.code for end in ended.values()] == [
+        None,
+        "SP-S05",
+        "SP-R07",
+        "SP-R07",
+    ]
+    alone = fill(lab, job, "2026-04-03", restate=True)
+    assert alone["2026-04-03"].error.code == "SP-R07"
+
+
+def test_a_backfill_carries_a_correction_on(lab: Any) -> None:
+    """One late row of the first day: one command brings every later balance up to date."""
+    job = poisoned(lab, [], start="2026-04-01")
+    fill(lab, job)
+    row = lab.frame([(1, 1000, day(1))], "account int, amount bigint, d date")
+    row.write.format("delta").mode("append").save(str(lab.root / "moves"))
+    ended = fill(lab, job, only=("stale",))
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert [balances(lab, n)[1] for n in (1, 2, 3, 4)] == [1010, 1020, 1030, 1040]
+    assert {end.outcome.state for end in fill(lab, job, only=("all",)).values()} == {"unchanged"}

@@ -96,7 +96,7 @@ assert SparkSession.getActiveSession() is None
     assert (answer.returncode, answer.stderr, answer.stdout) == (0, "", "5\n7\n")
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # a JVM for a wrong file that the JVM itself ignores
 def test_a_broken_class_archive_is_ignored(tmp_path: Path) -> None:
     """A corrupt archive costs time only: the session starts, silently."""
     script = f"""

@@ -58,6 +58,14 @@ def test_partition_values_are_values_and_not_patterns(lab: Any) -> None:
     assert lab.rows() == sorted(rows, key=repr)
 
 
+def test_a_folder_of_any_name_tells_its_partitions(lab: Any) -> None:
+    """Values that folder names tell are read from them, whatever the folder above is called."""
+    rows = [(number, DAY, region) for number, region in enumerate(("north", "south", "west"))]
+    put(lab.root, "in {a,b} x+y", rows)
+    lab.run(copy_of(lab, "in {a,b} x+y", time="d"))
+    assert lab.rows() == sorted(rows, key=repr)
+
+
 def test_a_whole_source_is_read_by_every_window(lab: Any) -> None:
     """A lookup is not clipped; the result is still held to the window."""
     put(lab.root, "lookup", [(1, DAY, "a"), (2, NEXT, "b")])

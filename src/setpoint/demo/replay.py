@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from setpoint.demo import lake, tables
-from setpoint.demo.children import Children, Ended
+from setpoint.demo.children import Children, envelope
 from setpoint.demo.figures import CrashPoint, Figures, Moment, Rerun
 from setpoint.demo.here import one_session, publishes, run_here
 from setpoint.flow.faults import POINTS
 from setpoint.flow.world import Outcome
+from setpoint.prove.processes import Ended
 
 DAY, OTHER_DAY = str(lake.DAY), str(lake.OTHER_DAY)
 TEMPLATE = Path(__file__).with_name("project")
@@ -210,11 +211,11 @@ def _three_more_runs(scene: Scene) -> tuple[Rerun, tuple[Moment, ...]]:
     states, moments = [], []
     for number in ("first", "second", "third"):
         scene.tell(f"the {number} further run, with no Java in reach")
-        answer = scene.children.setpoint(scene.folder, _RUN, java=False).data()
+        answer = envelope(scene.children.setpoint(scene.folder, _RUN, java=False))
         windows = answer.get("data", {}).get("windows", [{}])
         states.append(str(windows[0].get("state", "failed")))
         moments.append(Moment("again", "run again", tables.count(_orders(scene.folder))))
-    control = scene.children.setpoint(scene.folder, (*_RUN, "--force"), java=False).data()
+    control = envelope(scene.children.setpoint(scene.folder, (*_RUN, "--force"), java=False))
     rerun = Rerun(tuple(states), str(control.get("error", {}).get("code", "none")))
     how = "a JVM may have started" if rerun.jvm_started else "no JVM: there was no Java in reach"
     scene.say(

@@ -24,7 +24,7 @@ from setpoint.flow.evaluate import evaluate
 from setpoint.flow.faults import Faults
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound, mark_of, plan_of_frame, why
-from setpoint.flow.publish import Verdict, publish, refuse_if_failed
+from setpoint.flow.publish import SAME_ROWS, Verdict, publish, refuse_if_failed
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording
 from setpoint.flow.steps import Plan
@@ -124,7 +124,7 @@ class Attempt:
     def _landed_the_same(self) -> bool:
         """Whether inputs were landed anew and are what the window was published from."""
         how, state = self._plan.how, self._plan.state
-        if not how.refresh or how.force or how.again is not None:
+        if not how.refresh or how.force or how.restate or how.again is not None:
             return False
         if why(self._run, state) is not None:
             refuse_late(self._run, state)
@@ -186,7 +186,7 @@ class Attempt:
 
     def _audit(self, session: Any) -> None:
         self._results = audit(self._bound, session, self._run, self._have(self._staged))
-        self._recording.audits(self._id, self._results)
+        self._recording.audits({self._id: self._results})
 
     def _publish(self, session: Any) -> None:
         refuse_if_failed(self._run, self._results)
@@ -288,11 +288,7 @@ class Attempt:
             reason = "what was landed anew is what the window was published from"
         elif verdict.published is None:
             by_contents = self._run.by_contents or self._run.unsure
-            reason = (
-                "the window already holds these rows"
-                if by_contents
-                else "published by another attempt meanwhile"
-            )
+            reason = SAME_ROWS if by_contents else "published by another attempt meanwhile"
         return Outcome(
             pipeline=self._run.pipeline.name,
             window=self._run.window.id,

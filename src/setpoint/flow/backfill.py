@@ -15,13 +15,14 @@ from datetime import datetime
 from typing import Any, Literal
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.flow.chunk import run_chunk, why_alone
+from setpoint.flow.chunk import planned_now, run_chunk, why_alone
 from setpoint.flow.plan import Bound
-from setpoint.flow.run import Ended, plan_windows, record_unchanged
+from setpoint.flow.run import Ended, plan_windows, record_unchanged, waits, with_retries
 from setpoint.flow.status import WindowState, WindowStatus, expected_windows, status_of
 from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
 from setpoint.ledger import BackfillRecord, LedgerError
+from setpoint.model.fingerprint import digest
 from setpoint.model.span import follows
 from setpoint.model.window import Window
 
@@ -107,9 +108,9 @@ class Backfill:
     @property
     def rows(self) -> int | None:
         """The rows that will be read, as far as the sources tell without being read."""
-        pins = [pin for chunk in self.chunks for plan in chunk for pin in plan.run.inputs.values()]
-        known = [pin.rows for pin in pins if pin.rows is not None]
-        return sum(known) if pins and len(known) == len(pins) else None
+        sizes = [_rows_of(plan) for chunk in self.chunks for plan in chunk]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if sizes and len(known) == len(sizes) else None
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -123,21 +124,24 @@ class Backfill:
 
     def work(self, world: World, stops: Callable[[], bool]) -> Iterator[Ended]:
         """Fulfil the plan; no chunk is started any more once `stops` says so."""
-        settled = [
-            choice.plan
-            for choice in self.chosen
-            if choice.plan.is_unchanged and not self.request.restate
-        ]
+        chunked = {plan.run.window for chunk in self.chunks for plan in chunk}
+        settled = [choice.plan for choice in self.chosen if choice.window not in chunked]
         outcomes = record_unchanged(self.bound, settled, world)
         for plan, outcome in zip(settled, outcomes, strict=True):
             yield Ended.of(plan, outcome)
         if self.request.jobs > 1:
             yield from self._at_once(replace(world, engine=world.engine.apart()), stops)
             return
+        lost: Window | None = None
         for chunk in self.chunks:
             if stops():
                 return
-            yield from run_chunk(self.bound, chunk, world)
+            if lost is not None and self.bound.pipeline.reads_itself:
+                yield from (waits(plan, lost) for plan in chunk)
+                continue
+            for end in _chunk_now(self.bound, chunk, world):
+                lost = end.window if end.error is not None else lost
+                yield end
 
     def _at_once(self, world: World, stops: Callable[[], bool]) -> Iterator[Ended]:
         """Some chunks at a time, each in a session of its own."""
@@ -207,12 +211,17 @@ def plan_backfill(
         Choice(item, plan, item.state in request.states and not _restated(plan, before, request))
         for item, plan in zip(found, plans, strict=True)
     ]
+    if bound.pipeline.reads_itself:
+        choices = list(_carried_on(choices))
     chosen = [choice.plan.run.window for choice in choices if choice.chosen]
-    how = How(force=True) if request.restate else USUAL
+    how = How(restate=True) if request.restate else USUAL
     todo = [choice.plan for choice in choices if choice.chosen]
     if request.restate and chosen:
         todo = plan_windows(bound, chosen, world, parameters=parameters, how=how)
-    chunks = chunks_of(bound, [plan for plan in todo if not plan.is_unchanged], request.longest)
+    if not bound.pipeline.reads_itself:
+        # Whether a window that reads the one before it is unchanged is known when that one is done.
+        todo = [plan for plan in todo if not plan.is_unchanged]
+    chunks = chunks_of(bound, todo, request.longest)
     if request.newest_first:
         chunks.reverse()
     return Backfill(
@@ -227,12 +236,21 @@ def plan_backfill(
     )
 
 
+def _carried_on(choices: Sequence[Choice]) -> Iterator[Choice]:
+    """The choices with every window after the first chosen one: what it brings is carried on."""
+    begun = False
+    for choice in choices:
+        begun = begun or choice.chosen
+        yield replace(choice, chosen=begun)
+
+
 def _restated(plan: Plan, before: BackfillRecord | None, request: Request) -> bool:
     """Whether the backfill that is resumed has published the window again already."""
     receipt = plan.state.receipt
     if not request.restate or before is None or receipt is None or not plan.is_unchanged:
         return False
-    return datetime.fromisoformat(receipt.published_at) >= before.started_at.replace(microsecond=0)
+    # Receipts tell whole seconds: to restate a window twice does no harm, to leave it out does.
+    return datetime.fromisoformat(receipt.published_at) > before.started_at
 
 
 def _unfinished(
@@ -246,20 +264,30 @@ def _unfinished(
     except LedgerError:
         return None
     asked = _asked(request, windows)
-    for record in known:
-        same = json.loads(record.plan).get("asked") == asked
-        if same and record.state == "interrupted":
-            return record
-        if same and record.state == "running":
-            gone = world.is_alive(record.host, record.pid, record.process_started) is False
-            return record if gone else None
-    return None
+    same = (item for item in known if json.loads(item.plan).get("asked") == asked)
+    record = next(same, None)
+    if record is None or record.state == "interrupted":
+        return record
+    gone = world.is_alive(record.host, record.pid, record.process_started) is False
+    return record if record.state == "running" and gone else None
 
 
 def _asked(request: Request, windows: Sequence[Window]) -> dict[str, Any]:
     """What makes two backfills the same request."""
     ends = [windows[0].id, windows[-1].id, len(windows)] if windows else []
-    return {"only": list(request.only), "restate": request.restate, "windows": ends}
+    those = digest(*(window.id for window in windows))
+    return {"only": list(request.only), "restate": request.restate, "windows": [*ends, those]}
+
+
+def _rows_of(plan: Plan) -> int | None:
+    """The rows of a window's own part of the inputs, where they are known.
+
+    What is read whole, such as a lookup, is not read once for every window.
+    """
+    sources = plan.run.pipeline.sources
+    sizes = [pinned.rows for name, pinned in plan.run.inputs.items() if not sources[name].whole]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -> list[list[Plan]]:
@@ -274,7 +302,7 @@ def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -
     chunks: list[list[Plan]] = []
     rows = 0
     for plan in plans:
-        size = sum(pinned.rows or 0 for pinned in plan.run.inputs.values())
+        size = _rows_of(plan) or 0
         joins = chunks and follows(chunks[-1][-1].run.window, plan.run.window)
         full = not chunks or len(chunks[-1]) >= limit or (not longest and rows + size > _ROWS)
         if joins and not full:
@@ -286,5 +314,20 @@ def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -
     return chunks
 
 
+def _chunk_now(bound: Bound, chunk: Sequence[Plan], world: World) -> Iterator[Ended]:
+    """A chunk whose windows are planned when its turn has come.
+
+    Since the backfill was planned, hours may have passed: inputs have grown, and others may have
+    published a window from what they hold now.
+    """
+    label = f"{bound.pipeline.name}[{chunk[0].run.window.id}]"
+    try:
+        now, plans = with_retries(world, label, lambda number: planned_now(bound, chunk, world))
+    except Exception as error:
+        yield from (Ended.of(plan, error=error) for plan in chunk)
+        return
+    yield from run_chunk(now, plans, world)
+
+
 def _all_of(bound: Bound, chunk: Sequence[Plan], world: World) -> list[Ended]:
-    return list(run_chunk(bound, chunk, world))
+    return list(_chunk_now(bound, chunk, world))

@@ -7,7 +7,7 @@ on it starts when they are there. What fails keeps back what depends on it, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +25,10 @@ from setpoint.model.window import Window
 Direction = Literal["upstream", "downstream"]
 Graph: TypeAlias = Mapping[str, Sequence[str]]
 """For each pipeline the names of those whose targets it reads."""
+
+
+# Windows that are planned at once: a year of quarters is not planned anew for every chunk.
+_AT_A_TIME = 400
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,7 @@ def members_of(
         Member(
             pipelines[name],
             {
-                window: frozenset(
-                    Need(other, found)
-                    for other in graph[name]
-                    if other in chosen and other != name
-                    for found in chosen[other]
-                    if _touch(found, window)
-                )
+                window: _needs(name, window, graph[name], pipelines, chosen)
                 for window in chosen[name]
             },
             because[name],
@@ -96,6 +94,30 @@ def members_of(
         for name in order
         if name in chosen and (chosen[name] or name == root.name)
     ]
+
+
+def _needs(
+    pipeline: str,
+    window: Window,
+    read: Iterable[str],
+    pipelines: Mapping[str, Pipeline],
+    chosen: Mapping[str, set[Window]],
+) -> frozenset[Need]:
+    """The chosen windows that a window reads: those that have an instant in common with it.
+
+    Of its own pipeline, it is the window before.
+    """
+    found = set()
+    for name in read:
+        if name in chosen:
+            other, mine = pipelines[name], chosen[name]
+            around = (
+                (window.previous(),)
+                if name == pipeline
+                else covering(window.start, window.end, other.every, other.timezone)
+            )
+            found |= {Need(name, item) for item in around if item in mine}
+    return frozenset(found)
 
 
 def _in_order(pipelines: Mapping[str, Pipeline], graph: Graph) -> list[str]:
@@ -128,17 +150,42 @@ def _join(
                 mine.add(found)
 
 
-def _touch(one: Window, other: Window) -> bool:
-    return one.start < other.end and other.start < one.end
-
-
-@dataclass
 class _Left:
-    """What a cascade still has to do, and how it stands."""
+    """What a cascade still has to do: which windows are ready, and who waits for whom."""
 
-    waiting: dict[str, set[Window]]
-    done: set[Need] = field(default_factory=set)
-    lost: set[Need] = field(default_factory=set)
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.ready: dict[str, set[Window]] = {member.pipeline.name: set() for member in members}
+        self._missing: dict[Need, set[Need]] = {}
+        self._readers: dict[Need, list[Need]] = {}
+        for member in members:
+            for window, needs in member.needs.items():
+                one = Need(member.pipeline.name, window)
+                self._missing[one] = set(needs)
+                for need in needs:
+                    self._readers.setdefault(need, []).append(one)
+                if not needs:
+                    self.ready[one.pipeline].add(window)
+
+    def done(self, one: Need) -> None:
+        """A window is published: those that waited for it alone are ready."""
+        self.ready[one.pipeline].discard(one.window)
+        for reader in self._readers.get(one, ()):
+            missing = self._missing.get(reader)
+            if missing is not None:
+                missing.discard(one)
+                if not missing:
+                    self.ready[reader.pipeline].add(reader.window)
+
+    def lost(self, one: Need) -> Iterator[tuple[Need, Need]]:
+        """A window failed: those that need it, each with the one that keeps it back."""
+        self.ready[one.pipeline].discard(one.window)
+        todo = [one]
+        while todo:
+            by = todo.pop(0)
+            for reader in self._readers.get(by, ()):
+                if self._missing.pop(reader, None) is not None:
+                    todo.append(reader)
+                    yield reader, by
 
 
 @dataclass(frozen=True)
@@ -190,43 +237,27 @@ class Cascade:
 
     def work(self, world: World, stops: Callable[[], bool]) -> Iterator[Ended]:
         """Do it; tells how each window ended, or what keeps it from being tried."""
-        left = _Left({member.pipeline.name: set(member.needs) for member in self.members})
+        left = _Left(self.members)
         while True:
-            yield from self._blocked(left)
-            ready = self._ready(left)
-            if ready is None or stops():
+            furthest = [m for m in reversed(self.members) if left.ready[m.pipeline.name]]
+            if not furthest or stops():
                 return
-            member, windows = ready
-            for end in self._chunk(member, windows, world):
-                need = Need(end.pipeline, end.window)
-                (left.done if end.outcome else left.lost).add(need)
-                left.waiting[end.pipeline].discard(end.window)
+            ready = sorted(left.ready[furthest[0].pipeline.name])
+            chosen = ready[-_AT_A_TIME:] if self.request.newest_first else ready[:_AT_A_TIME]
+            for end in self._chunk(furthest[0], chosen, world):
                 yield end
-
-    def _ready(self, left: _Left) -> tuple[Member, list[Window]] | None:
-        for member in reversed(self.members):
-            waiting = left.waiting[member.pipeline.name]
-            ready = [window for window in waiting if member.needs[window] <= left.done]
-            if ready:
-                return member, sorted(ready)
-        return None
-
-    def _blocked(self, left: _Left) -> Iterator[Ended]:
-        """Windows whose needs were not met; they keep back those that need them in turn."""
-        for member in self.members:
-            name = member.pipeline.name
-            for window in sorted(left.waiting[name]):
-                lost = sorted(need.label for need in member.needs[window] & left.lost)
-                if lost:
-                    left.waiting[name].discard(window)
-                    left.lost.add(Need(name, window))
-                    yield Ended(name, window, error=_waits(name, window, lost), blocked=True)
+                need = Need(end.pipeline, end.window)
+                if end.outcome is not None:
+                    left.done(need)
+                    continue
+                for one, by in left.lost(need):
+                    yield Ended(one.pipeline, one.window, error=_waits(one, by), blocked=True)
 
     def _chunk(self, member: Member, windows: Sequence[Window], world: World) -> Iterator[Ended]:
         """The first chunk of what is ready, planned now that its inputs are there."""
         pipeline, is_root = member.pipeline, member.pipeline.name == self.root.name
         parameters = self.parameters if is_root else pipeline.parameters
-        how = How(force=True) if is_root and self.request.restate else USUAL
+        how = How(restate=True) if is_root and self.request.restate else USUAL
 
         def planned(number: int) -> tuple[Bound, list[Plan]]:
             bound = self.bind(pipeline)
@@ -246,11 +277,10 @@ class Cascade:
         yield from run_chunk(bound, chunks[-1 if self.request.newest_first else 0], world)
 
 
-def _waits(name: str, window: Window, lost: Sequence[str]) -> PermanentError:
-    more = f" and {len(lost) - 1:,} more" if len(lost) > 1 else ""
+def _waits(one: Need, by: Need) -> PermanentError:
     return PermanentError(
         "SP-R07",
-        f"{name}[{window.id}] was not tried: it needs {lost[0]}{more}, which was not published.",
+        f"{one.label} was not tried: it needs {by.label}, which was not published.",
         why="It would be published without the rows of that window.",
         next="Repair that window, then start the same backfill again.",
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from setpoint.errors import (
     SetpointError,
@@ -20,9 +20,16 @@ from setpoint.errors import (
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.plan import Bound
-from setpoint.flow.publish import Verdict, receipt_of, same_contents
+from setpoint.flow.publish import SAME_ROWS, Verdict, receipt_of, same_contents
 from setpoint.flow.recording import Recording
-from setpoint.flow.run import Ended, plan_windows, refusal_of, run_alone, with_retries
+from setpoint.flow.run import (
+    Ended,
+    plan_again,
+    plan_windows,
+    refusal_of,
+    run_alone,
+    with_retries,
+)
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import Outcome, World
 from setpoint.model.audit import AuditResult
@@ -78,16 +85,23 @@ def run_chunk(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[End
         for half in (plans[:middle], plans[middle:]):
             yield from run_chunk(bound, half, world)
         return
+    now = bound
+    if len(done) < len(plans):
+        # Somebody may have published one of them meanwhile, from newer inputs than were pinned.
+        now = bound.afresh()
     for plan in plans:
         window = plan.run.window
-        yield Ended.of(plan, done[window]) if window in done else run_alone(bound, plan, world)
+        if window in done:
+            yield Ended.of(plan, done[window])
+        else:
+            yield run_alone(now, plan_again(now, plan, world), world)
 
 
 class _Apart(Exception):
     """The windows of a chunk have to go separate ways."""
 
     def __init__(self, groups: Sequence[Sequence[Plan]]) -> None:
-        super().__init__("the windows go separate ways")
+        super().__init__("given up: its windows are run in smaller groups")
         self.groups = groups
 
 
@@ -96,13 +110,18 @@ def _one_try(
 ) -> dict[Window, Outcome]:
     """One attempt at all of them; the windows that it leaves out are to be run by themselves."""
     if number > 1:
-        windows = [plan.run.window for plan in plans]
-        first = plans[0]
-        plans = plan_windows(bound, windows, world, parameters=first.run.parameters, how=first.how)
+        bound, plans = planned_now(bound, plans, world)
     odd = [plan for plan in plans if plan.is_unchanged or refusal_of(bound, plan) is not None]
     if odd:
         raise _Apart(_groups(plans, apart=[plan.run.window for plan in odd]))
     return ChunkAttempt(bound, plans, world, number).execute()
+
+
+def planned_now(bound: Bound, plans: Sequence[Plan], world: World) -> tuple[Bound, Sequence[Plan]]:
+    """The plans of some windows as they would be made now, and what they are bound to."""
+    now, first = bound.afresh(), plans[0]
+    windows = [plan.run.window for plan in plans]
+    return now, plan_windows(now, windows, world, parameters=first.run.parameters, how=first.how)
 
 
 def _groups(plans: Sequence[Plan], apart: Sequence[Window]) -> list[list[Plan]]:
@@ -234,8 +253,9 @@ class ChunkAttempt:
         before: int | None = None
         for run in self._chunk.runs:
             part = parts[run.window]
-            results[run.window] = audit(self._bound, session, run, part, before)
-            before = part.rows
+            results[run.window] = found = audit(self._bound, session, run, part, before)
+            # The rows of a window that is refused are not what the next one follows.
+            before = None if any(result.blocks for result in found) else part.rows
         return results
 
     def _published(
@@ -247,7 +267,15 @@ class ChunkAttempt:
         """Commit the windows that passed their audits: each stretch without a gap at once."""
         now = self._world.now().isoformat(timespec="seconds")
         verdicts: dict[Window, Verdict] = {}
-        passed = [run for run in self._chunk.runs if not any(r.blocks for r in results[run.window])]
+        passed = []
+        for run in self._chunk.runs:
+            current = self._plans[run.window].state.receipt
+            same = current is not None and current.run_key == run.key
+            if run.unsure and same and self._keeps(run, parts[run.window]):
+                # An input could not tell whether it changed; the rows say that it did not.
+                verdicts[run.window] = Verdict(current, None)
+            elif not any(result.blocks for result in results[run.window]):
+                passed.append(run)
         for alone, runs in _stretches(passed, lambda run: self._keeps(run, parts[run.window])):
             chunk = Chunk(tuple(runs))
             states = {run.window: self._plans[run.window].state for run in runs}
@@ -277,15 +305,16 @@ class ChunkAttempt:
     ) -> None:
         target, recording = self._target, self._recording
         if parts:
-            self._tidy([parts[w] for w, verdict in verdicts.items() if not verdict.only_receipt])
+            self._tidy(
+                [parts[w] for w, v in verdicts.items() if v.published and not v.only_receipt]
+            )
         published = [verdict.published for verdict in verdicts.values() if verdict.published]
         recording.receipts(target.uri, published)
-        for window, found in results.items():
-            recording.audits(self._ids[window], found)
+        recording.audits({self._ids[window]: found for window, found in results.items()})
         again = RuntimeError("left out of the chunk's commit, to be run by itself next")
         recording.finish_each(
             [
-                (attempt, "published", verdicts[window].receipt, None)
+                (attempt, _state(verdicts[window]), verdicts[window].receipt, None)
                 if window in verdicts
                 else (attempt, "failed", None, again)
                 for window, attempt in self._ids.items()
@@ -327,8 +356,8 @@ class ChunkAttempt:
             window: Outcome(
                 pipeline=self._chunk.pipeline.name,
                 window=window.id,
-                state="published",
-                reason=self._plans[window].reason,
+                state=_state(verdict),
+                reason=self._plans[window].reason if verdict.published else SAME_ROWS,
                 attempt=self._ids[window],
                 receipt=verdict.receipt,
                 only_receipt=verdict.only_receipt,
@@ -347,6 +376,10 @@ class ChunkAttempt:
 
     def _reach(self, point: str) -> None:
         self._world.faults.reach(point, self._try)
+
+
+def _state(verdict: Verdict) -> Literal["published", "unchanged"]:
+    return "published" if verdict.published else "unchanged"
 
 
 def _stretches(

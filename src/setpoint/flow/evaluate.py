@@ -10,6 +10,7 @@ from setpoint.model.moment import during
 from setpoint.model.run import Statement
 from setpoint.model.span import Span, Stretch
 from setpoint.model.window import Window
+from setpoint.spark.carried import carry_code
 from setpoint.spark.workers import told_by_task
 
 _OURS = "__setpoint_"
@@ -20,6 +21,7 @@ def evaluate(run: Statement, inputs: Mapping[str, Any]) -> Any:
     stretch: Stretch = run.window
     if run.pipeline.spans and isinstance(stretch, Window):
         stretch = Span((stretch,))
+    carry_code(run.pipeline.function)
     try:
         with during(stretch):
             frame = run.pipeline.function(stretch, **inputs, **run.parameters)

@@ -3,8 +3,9 @@
 In production no fault is armed and reaching a point does nothing. A fault is armed with
 `SETPOINT_FAULT=point:action`, several separated by commas; `point@2` arms it for the second
 try only. Actions: `kill` (SIGKILL to this process), `raise` (a passing failure), `lose` (the
-answer of the commit is lost), `wait=PATH` (hold until the file exists). The point `staging` lies
-inside a step and takes `kill` only.
+answer of the commit is lost), `wait=PATH` (hold until the file exists; meanwhile the file
+`PATH.<process id>` says that somebody waits). The point `staging` lies inside a step and takes
+`kill` only.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ POINTS: dict[str, str] = {
 # What every run reaches; `landed` is for pipelines that land an input.
 ALWAYS = tuple(point for point in POINTS if point != "landed")
 ACTIONS = ("kill", "raise", "lose", "wait")
+
+
+class RaisedFault(TransientError):
+    """The passing failure of an armed fault, told from one that nobody has armed."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ def _strike(fault: Fault) -> None:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "wait":
+            Path(f"{fault.argument}.{os.getpid()}").touch()
             while not Path(fault.argument).exists():
                 time.sleep(0.02)
         case "lose":
@@ -121,7 +127,7 @@ def _strike(fault: Fault) -> None:
                 next="Settle it with: setpoint recover",
             )
         case _:
-            raise TransientError(
+            raise RaisedFault(
                 "SP-S04",
                 f"A fault was raised at {fault.point}.",
                 next="Run again; it is always safe.",

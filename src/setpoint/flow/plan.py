@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,19 @@ class Bound:
     sources: Mapping[str, SourcePort]
     quarantine: Bound | None = None
     upstream: Mapping[str, Upstream] = field(default_factory=dict)
+    again: Callable[[], Bound] | None = field(default=None, repr=False)
+
+    def afresh(self) -> Bound:
+        """The same, without what its adapters remember of an earlier look.
+
+        Between the plan of many windows and the run of one of them hours may pass. What has
+        landed an input remembers that: no retry may ask the origin a second time.
+        """
+        if self.again is None:
+            return self
+        made = self.again()
+        landing = {name: self.sources[name] for name in self.landing}
+        return replace(made, sources={**made.sources, **landing})
 
     @cached_property
     def landing(self) -> tuple[str, ...]:

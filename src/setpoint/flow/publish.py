@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from setpoint.errors import RefusedError, TransientError, for_example
-from setpoint.flow.late import refuse_late
+from setpoint.flow.late import changed_inputs, refuse_late
 from setpoint.flow.plan import is_superseded, mark_of
 from setpoint.model.audit import AuditResult
 from setpoint.model.mark import Mark, later_of
@@ -16,6 +16,7 @@ from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.write import Overwrite, pattern_of
 
+SAME_ROWS = "the window already holds these rows"
 _REPUBLISHES = 3
 
 
@@ -44,7 +45,8 @@ def publish(
     """Publish the stage if, and only if, no failing audit forbids it.
 
     Somebody else may publish the window while we are staging. If it was this very run, we are
-    done; otherwise our statement is the later one and is published on top, once. `mark` is the
+    done; if it has read other inputs, ours may be the older ones and are looked at again; otherwise
+    our statement is the later one and is published on top, once. `mark` is the
     high-water mark that the rows lead to; `again` says that an old range was read once more,
     which leaves the mark and everything else that the receipt says about the inputs. `force`
     publishes even over a window that its sources say is final.
@@ -75,6 +77,8 @@ def publish(
                 return Verdict(None, None, superseded_by=state.newest)
             if not force:
                 refuse_late(run, state)
+            if state.receipt is not None and changed_inputs(run, state.receipt.inputs):
+                raise _overtaken(run) from None
             continue
         return Verdict(landed.receipt, landed, only_receipt=keep_files)
     raise TransientError(
@@ -83,6 +87,16 @@ def publish(
         why="Each publish is a whole statement about the window, so none was mixed with another.",
         state="The window holds the rows of the run that published last.",
         next="Run again when the others have ended.",
+    )
+
+
+def _overtaken(run: Run) -> TransientError:
+    return TransientError(
+        "SP-P03",
+        f"Another run published {run.label} meanwhile, from other inputs than this one has read.",
+        why="Newer rows might be replaced by older ones.",
+        state="The window holds the rows of that run.",
+        next="Run again: it reads the inputs as they are now.",
     )
 
 

@@ -56,21 +56,26 @@ class Recording:
             record = StepRecord(self._position, name, started, seconds, text)
             self._tell(lambda ledger: ledger.step(self._attempts, record))
 
-    def audits(self, attempt: str, results: Sequence[AuditResult]) -> None:
-        records = [
-            AuditRecord(
-                name=result.name,
-                severity=result.severity,
-                passed=result.passed,
-                violations=result.violations,
-                rows=result.rows,
-                detail=result.detail,
-                sample=json.dumps(result.sample, default=str),
-            )
-            for result in results
-        ]
+    def audits(self, results: Mapping[str, Sequence[AuditResult]]) -> None:
+        """The verdicts of each attempt's audits."""
+        records = {
+            attempt: [
+                AuditRecord(
+                    name=result.name,
+                    severity=result.severity,
+                    passed=result.passed,
+                    violations=result.violations,
+                    rows=result.rows,
+                    detail=result.detail,
+                    sample=json.dumps(result.sample, default=str),
+                )
+                for result in found
+            ]
+            for attempt, found in results.items()
+            if found
+        }
         if records:
-            self._tell(lambda ledger: ledger.audit(attempt, records))
+            self._tell(lambda ledger: ledger.audit(records))
 
     def finish(
         self,

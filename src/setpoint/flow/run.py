@@ -94,12 +94,15 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
     started = world.now()
 
     def one_try(number: int) -> Outcome:
-        current = first if number == 1 else _plan_again(bound, first, world)
+        now, current = bound, first
+        if number > 1:
+            now = bound.afresh()
+            current = plan_again(now, first, world)
         if current.is_unchanged:
-            return replace(record_unchanged(bound, [current], world)[0], tries=number)
-        if (refusal := refusal_of(bound, current)) is not None:
+            return replace(record_unchanged(now, [current], world)[0], tries=number)
+        if (refusal := refusal_of(now, current)) is not None:
             raise refusal
-        return replace(Attempt(bound, current, world, number).execute(), tries=number)
+        return replace(Attempt(now, current, world, number).execute(), tries=number)
 
     outcome = with_retries(world, first.run.label, one_try)
     return replace(outcome, seconds=(world.now() - started).total_seconds())
@@ -140,9 +143,27 @@ def run_windows(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[E
     ahead = () if bound.pipeline.reads_itself else plans
     unchanged = [item for item in ahead if item.is_unchanged]
     settled = {outcome.window: outcome for outcome in record_unchanged(bound, unchanged, world)}
+    lost: Window | None = None
     for item in plans:
         outcome = settled.get(item.run.window.id)
-        yield Ended.of(item, outcome) if outcome else run_alone(bound, item, world)
+        if lost is not None and bound.pipeline.reads_itself:
+            yield waits(item, lost)
+            continue
+        end = Ended.of(item, outcome) if outcome else run_alone(bound, item, world)
+        lost = item.run.window if end.error is not None else None
+        yield end
+
+
+def waits(plan: Plan, lost: Window) -> Ended:
+    """The end of a window that goes on from one that failed: it is not tried."""
+    run = plan.run
+    error = PermanentError(
+        "SP-R07",
+        f"{run.label} was not tried: it goes on from {lost.id}, which failed.",
+        why="It would begin with nothing.",
+        next="Repair that window, then run the same command again.",
+    )
+    return Ended(run.pipeline.name, run.window, error=error, blocked=True)
 
 
 def in_order(bound: Bound, item: Plan, world: World) -> Plan:
@@ -191,7 +212,8 @@ def refuse_lost(bound: Bound, plan: Plan) -> None:
             )
 
 
-def _plan_again(bound: Bound, first: Plan, world: World) -> Plan:
+def plan_again(bound: Bound, first: Plan, world: World) -> Plan:
+    """The plan of a window as it would be made now."""
     window = first.run.window
     if first.run.by_contents:
         return plan_of_frame(bound, window, world)

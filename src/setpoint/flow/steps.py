@@ -127,15 +127,17 @@ EVERY = "*"
 class How:
     """What was asked for beyond the windows.
 
-    `force` runs them although nothing changed; `again` is a range of the cursor that an
-    incremental pipeline is to read once more; `as_published` reads the inputs that the last
-    publish has read; `refresh` names the landed input that is landed anew, or `EVERY` one.
+    `force` runs them although nothing changed, and although something speaks against it; `again`
+    is a range of the cursor that an incremental pipeline is to read once more; `as_published`
+    reads the inputs that the last publish has read; `refresh` names the landed input that is
+    landed anew, or `EVERY` one. `restate` runs them although nothing changed, and no more.
     """
 
     force: bool = False
     again: tuple[str, str] | None = None
     as_published: bool = False
     refresh: str = ""
+    restate: bool = False
 
     def refreshes(self, name: str) -> bool:
         """Whether an input is landed anew although it is landed already."""
@@ -146,8 +148,8 @@ class How:
         """Why a window runs whatever its state is."""
         if self.again is not None:
             return f"the range {self.again[0]}..{self.again[1]} is read again"
-        if self.force:
-            return "forced"
+        if self.force or self.restate:
+            return "forced" if self.force else "restated"
         if not self.refresh:
             return None
         what = "its inputs are" if self.refresh == EVERY else f"the input {self.refresh} is"

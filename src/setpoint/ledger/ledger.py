@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TypeAlias
@@ -76,8 +76,8 @@ class Ledger(ABC):
         """Record a step of attempts that share it; the same position again replaces it."""
 
     @abstractmethod
-    def audit(self, attempt_id: str, audits: Sequence[AuditRecord]) -> None:
-        """Add audit results to those the attempt already has."""
+    def audit(self, audits: Mapping[str, Sequence[AuditRecord]]) -> None:
+        """Add audit results to those that attempts already have, in one transaction."""
 
     def finish(
         self,

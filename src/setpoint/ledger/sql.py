@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -49,18 +49,23 @@ class SqlLedger(Ledger):
                 statement, [{"attempt_id": attempt, **columns} for attempt in attempt_ids]
             )
 
-    def audit(self, attempt_id: str, audits: Sequence[AuditRecord]) -> None:
-        if not audits:
+    def audit(self, audits: Mapping[str, Sequence[AuditRecord]]) -> None:
+        if not any(audits.values()):
             return
         table = self._tables.audits
-        recorded = select(func.count()).where(table.c.attempt_id == attempt_id)
+        recorded = (
+            select(table.c.attempt_id, func.count())
+            .where(table.c.attempt_id.in_(list(audits)))
+            .group_by(table.c.attempt_id)
+        )
         with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:
-            first = connection.scalar(recorded) or 0
+            first = {name: count for name, count in connection.execute(recorded)}
             connection.execute(
                 insert(table),
                 [
-                    {"attempt_id": attempt_id, "position": position, **_columns(audit)}
-                    for position, audit in enumerate(audits, first)
+                    {"attempt_id": name, "position": position, **_columns(audit)}
+                    for name, found in audits.items()
+                    for position, audit in enumerate(found, first.get(name, 0))
                 ],
             )
 
@@ -143,9 +148,11 @@ class SqlLedger(Ledger):
     def end_backfill(self, backfill_id: str, state: BackfillState, finished_at: datetime) -> bool:
         require_aware("finished_at", finished_at)
         table = self._tables.backfills
+        # What was interrupted would go on with the same command; it can still be called off.
+        endable = ("running", "interrupted") if state == "cancelled" else ("running",)
         statement = (
             update(table)
-            .where(table.c.backfill_id == backfill_id, table.c.state == "running")
+            .where(table.c.backfill_id == backfill_id, table.c.state.in_(endable))
             .values(state=state, finished_at=finished_at)
         )
         with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:

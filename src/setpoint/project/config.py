@@ -34,6 +34,7 @@ SETTINGS: dict[str, str] = {
     "retry.tries": "how often a run is tried when it fails for a passing reason",
     "retry.first_wait": "seconds before the first retry",
     "retry.longest_wait": "the longest pause between two tries, in seconds",
+    "prove.postgres": "a connection to a scratch database, for proofs of PostgreSQL targets",
     "lint.select": "the kinds of findings that lint looks for, by code or name",
     "lint.ignore": "kinds of findings that lint leaves out",
     "lint.exclude": "patterns of files and folders that lint leaves out, beside the usual ones",
@@ -60,6 +61,7 @@ class Config:
     tries: int = 3
     first_wait: float = 1.0
     longest_wait: float = 60.0
+    prove_postgres: str = ""
     lint: Settings = field(default_factory=Settings)
 
     @property
@@ -129,6 +131,7 @@ def _read(file: Path) -> Config:
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
         first_wait=_number(file, flat, "retry.first_wait", 1.0, least=0),
         longest_wait=_number(file, flat, "retry.longest_wait", 60.0, least=0),
+        prove_postgres=_text(file, flat, "prove.postgres") or "",
         lint=read_settings(
             {name.partition(".")[2]: flat[name] for name in _named(flat, "lint")},
             lambda why: invalid(file, why),

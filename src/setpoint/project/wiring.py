@@ -143,6 +143,7 @@ class Project:
                 for name, item in pipeline.sources.items()
                 if item.before or (item.pipeline is not None and item.time)
             },
+            again=lambda: self.bind(pipeline),
         )
 
     def bind_history(self, name: str, uri: str) -> Bound:

@@ -25,7 +25,7 @@ from setpoint.model.run import Pinned
 from setpoint.model.source import Source
 from setpoint.model.window import Window
 from setpoint.sources.clip import Clipped, clip_counts
-from setpoint.sources.failures import clip_rule, gone, unreadable
+from setpoint.sources.failures import clip_rule, gone
 from setpoint.sources.landing import Kept, Shelf
 from setpoint.sources.supply import Supply
 
@@ -176,7 +176,19 @@ class LandedSource:
         except SetpointError:
             raise
         except Exception as error:
-            raise unreadable(self.label, error) from error
+            raise self._unreadable(window, kept, error) from error
+
+    def _unreadable(self, window: Window, kept: Kept, error: Exception) -> SetpointError:
+        from setpoint.spark.failures import explain
+
+        doing = f"reading generation {kept.landing.generation} of {self._name}, as landed"
+        said = explain(error, doing, code="SP-H07")
+        if isinstance(said, PermanentError):
+            said.next = (
+                f"Bring back what is missing at {self.uri}, or ask the origin anew: setpoint run "
+                f"{self._pipeline} --window {window.id} --refresh"
+            )
+        return said
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
         """A generation does not change while it is read."""

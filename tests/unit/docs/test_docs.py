@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import setpoint
+from setpoint import testing
 from setpoint.cli import init
 from setpoint.cli.main import VERBS, main
 from setpoint.errors import CODES
@@ -38,6 +39,7 @@ GLOSSARY = [
     "connection", "metastore", "landing", "origin", "baseline", "taint", "trace",
 ]
 # fmt: on
+PUBLIC = {"setpoint": setpoint, "setpoint.testing": testing}
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -115,6 +117,12 @@ def test_the_matrix_of_patterns_and_destinations_is_up_to_date(generate: Any) ->
     assert text == generate.patterns_page(text), "run: python docs/generate.py"
 
 
+def test_the_table_of_experiments_is_up_to_date(generate: Any) -> None:
+    """The table of docs/reference/prove.md is what the registry says now."""
+    text = read(generate.PROVE_PAGE)
+    assert text == generate.prove_page(text), "run: python docs/generate.py"
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_argument_of_a_pattern_is_documented(pattern: Any) -> None:
     """The section of a pattern has a row for each argument and names its choices."""
@@ -167,6 +175,12 @@ def test_every_public_name_is_documented(name: str) -> None:
     assert any(shown.search(read(page)) for page in pages)
 
 
+@pytest.mark.parametrize("name", testing.__all__)
+def test_every_name_for_tests_is_documented(name: str) -> None:
+    """So is what can be imported from setpoint.testing."""
+    assert re.search(rf"`[^`\n]*\b{name}\b[^`\n]*`", read(REFERENCE / "testing.md"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     """Links and images between the pages resolve, headings included."""
@@ -196,8 +210,8 @@ def test_python_in_the_pages_imports_public_names_only(page: Path) -> None:
         if language != "python":
             continue
         for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and node.module == "setpoint":
-                assert {alias.name for alias in node.names} <= set(setpoint.__all__)
+            if isinstance(node, ast.ImportFrom) and node.module in PUBLIC:
+                assert {alias.name for alias in node.names} <= set(PUBLIC[node.module].__all__)
 
 
 def test_the_example_is_what_init_writes() -> None:

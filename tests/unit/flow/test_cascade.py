@@ -80,3 +80,27 @@ def test_a_window_needs_those_that_lie_in_it() -> None:
         "2026-04-30": ["hours[2026-04-30T22]", "hours[2026-04-30T23]"],
         "2026-05-01": ["hours[2026-05-01T00]", "hours[2026-05-01T01]"],
     }
+
+
+def test_a_day_needs_the_same_day_of_another_pipeline_and_not_itself() -> None:
+    graph = {**GRAPH, "late": ("other", "late")}
+    one = PIPELINES["other"]
+    windows = parse_windows("2026-04-30", one.every)
+    members = members_of(one, windows, PIPELINES, graph, ["downstream"], NOW)
+    needs = {m.pipeline.name: m.needs for m in members}
+    (found,) = needs["late"].values()
+    assert [need.label for need in found] == ["other[2026-04-30]"]
+
+
+def test_a_pipeline_that_reads_itself_needs_its_window_before() -> None:
+    """Whatever order is asked for: none of them goes on from nothing."""
+    days = PIPELINES["days"]
+    windows = parse_windows("2026-04-01..2026-04-03", days.every, days.timezone)
+    graph = {**GRAPH, "days": ("days", "hours")}
+    (member,) = members_of(days, windows, PIPELINES, graph, (), NOW)
+    needs = {window.id: {need.label for need in found} for window, found in member.needs.items()}
+    assert needs == {
+        "2026-04-01": set(),
+        "2026-04-02": {"days[2026-04-01]"},
+        "2026-04-03": {"days[2026-04-02]"},
+    }

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
+from pyspark.errors import PythonException
 
 from setpoint.spark.failures import jvm_ended, root_cause
 
@@ -58,3 +59,13 @@ def test_the_cause_is_what_java_said_and_not_the_call() -> None:
         "down"
     )
     assert root_cause(ValueError()) == "ValueError"
+
+
+def test_the_cause_of_a_function_that_failed_in_a_worker_is_what_python_said() -> None:
+    """PySpark's own first line says that there is a trace below, which nobody gets to see."""
+    text = (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n'
+        "ModuleNotFoundError: No module named 'helping'\n"
+    )
+    assert root_cause(PythonException(text)) == "ModuleNotFoundError: No module named 'helping'"

@@ -7,7 +7,7 @@ since we looked (no automatic rebase), so what we saw is what we replace.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from setpoint.errors import PermanentError, RefusedError
 from setpoint.model.ports import Staged
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 Fence: TypeAlias = tuple[str, int]
+# What staged files do to the rows that are there: take their place, or come beside them.
+Mode: TypeAlias = Literal["overwrite", "append"]
 
 
 class TableMoved(Exception):
@@ -44,6 +46,7 @@ def commit_files(
     receipts: Sequence[Receipt],
     stage: DeltaStage | None,
     fences: Sequence[Fence],
+    mode: Mode = "overwrite",
 ) -> None:
     """Make staged files the slice of the windows; without a stage, add the receipts alone."""
     properties = _properties(receipts, fences)
@@ -51,7 +54,7 @@ def commit_files(
         if snapshot is None:
             commit = _creation(storage, stage, properties)
         else:
-            commit = _replacement(snapshot, run, stage, properties)
+            commit = _change(snapshot, run, stage, properties, mode)
     elif snapshot is not None:
         commit = _receipts_alone(snapshot, properties)
     else:
@@ -76,8 +79,12 @@ def _creation(
     )
 
 
-def _replacement(
-    snapshot: Snapshot, run: Statement, stage: DeltaStage, properties: CommitProperties
+def _change(
+    snapshot: Snapshot,
+    run: Statement,
+    stage: DeltaStage,
+    properties: CommitProperties,
+    mode: Mode,
 ) -> Callable[[], None]:
     from deltalake import Schema
 
@@ -85,7 +92,7 @@ def _replacement(
     schema = Schema.from_json(stage.fit.schema_json) if stage.fit.added else table.schema()
     return lambda: table.create_write_transaction(
         list(_adds(stage)),
-        "overwrite",
+        mode,
         schema,
         list(snapshot.partition_columns),
         _filters(stage.scope.rule, run.window) if stage.scope.rule else None,
@@ -224,7 +231,8 @@ def connector_failure(error: Exception, run: Run) -> Exception:
     )
     if any(sign in text for sign in lost_race) and "COLUMN_ALREADY_EXISTS" not in text:
         return TableMoved(root_cause(error))
-    if "CHECK constraint" in text or "NOT NULL constraint" in text or "DELTA_VIOLATE" in text:
+    forbidden = ("CHECK constraint", "NOT NULL constraint", "DELTA_VIOLATE", "_VARCHAR_LIMIT")
+    if any(sign in text for sign in forbidden):
         return RefusedError(
             "SP-T03",
             f"The target refuses rows of {run.label}: {root_cause(error)}",

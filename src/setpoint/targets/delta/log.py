@@ -98,9 +98,22 @@ class Snapshot:
         return next((item for item in self.fields if item.name == name), None)
 
     @cached_property
+    def _actions(self) -> Any:
+        return self.table.get_add_actions(flatten=True)
+
+    @cached_property
+    def spells_paths_otherwise(self) -> bool:
+        """Whether deltalake would spell a path otherwise than the log does.
+
+        It escapes what is not ASCII, and Spark does not. A removal of a file under another name
+        removes nothing: its rows would be there beside the new ones.
+        """
+        return not all(path.isascii() for path in self._actions["path"].to_pylist())
+
+    @cached_property
     def files(self) -> tuple[DataFile, ...]:
         """Every live file, with the statistics that the log holds."""
-        actions = self.table.get_add_actions(flatten=True)
+        actions = self._actions
         columns: dict[str, list[Any]] = {
             name: list(actions[name].to_pylist()) for name in actions.column_names
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from setpoint.errors import RefusedError
 from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, WritePattern
@@ -26,6 +26,7 @@ _DEMANDING_FIELDS = {
     "delta.invariants": "column invariants",
     "delta.generationExpression": "generated columns",
     "delta.identity.start": "identity columns",
+    "__CHAR_VARCHAR_TYPE_STRING": "CHAR or VARCHAR",
 }
 
 
@@ -42,7 +43,9 @@ def choose(snapshot: Snapshot | None, write: WritePattern, column: str | None) -
     if snapshot is None:
         return Mechanism("files", "one metadata-only commit (new table)")
     if isinstance(write, Merge):
-        return Mechanism("connector", "MERGE through the Delta connector")
+        return Mechanism(
+            "connector", "MERGE through the Delta connector, or new files in one commit"
+        )
     if isinstance(write, InsertNew):
         return Mechanism("connector", "MERGE of absent keys through the Delta connector")
     if isinstance(write, DeleteInsert):
@@ -86,8 +89,24 @@ def demand_of(snapshot: Snapshot) -> str | None:
             return f"uses {name}"
     if any(setting.startswith("delta.constraints.") for setting in snapshot.configuration):
         return "uses check constraints"
+    if snapshot.spells_paths_otherwise:
+        return "has files of another writer with names outside ASCII"
     for field in snapshot.fields:
         for setting, name in _DEMANDING_FIELDS.items():
             if setting in field.metadata:
                 return f"uses {name} ({field.name})"
+        if _demands_inside(field.kind):
+            return f"uses NOT NULL, CHAR or VARCHAR inside {field.name}"
     return None
+
+
+def _demands_inside(kind: Any) -> bool:
+    """Whether a nested type has parts that the connector has to look at."""
+    if not isinstance(kind, dict):
+        return False
+    fields = kind.get("fields", ())
+    for item in fields:
+        if not item["nullable"] or not _DEMANDING_FIELDS.keys().isdisjoint(item["metadata"]):
+            return True
+    inner = [kind.get(name) for name in ("elementType", "keyType", "valueType")]
+    return any(map(_demands_inside, [*inner, *(item["type"] for item in fields)]))

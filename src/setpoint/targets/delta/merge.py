@@ -55,6 +55,9 @@ def merge(
     with pinned_settings(own):
         try:
             _prepare(own, storage, run, receipt, staged, unapplied)
+            # The whole table is joined with a batch that has one row per key: a hash map of a
+            # batch that is much smaller spares the sorting of the table.
+            own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
             own.conf.set("spark.databricks.delta.write.txnAppId", fence[0])
             own.conf.set("spark.databricks.delta.write.txnVersion", str(fence[1]))
             own.conf.set("spark.databricks.delta.commitInfo.userMetadata", seal([receipt]))

@@ -13,12 +13,13 @@ from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark.failures import root_cause
-from setpoint.targets.delta import commit, merge
+from setpoint.targets.delta import commit, merge, rewrite
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import DataFile, Snapshot, application_id, open_snapshot
 from setpoint.targets.delta.mechanism import choose, demand_of
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices, count_rows
+from setpoint.targets.delta.stage import DeltaStage
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.refusals import (
     after_commit,
@@ -120,11 +121,42 @@ class Publisher:
         if staged is None or not isinstance(write, KEYED):
             commit.commit_through_connector(self._session, storage, run, receipt, staged, fence)
             return ()
-        refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
         version, unapplied = snapshot.version, snapshot.unapplied(run.pipeline.name)
+        if rewrite.is_likely(snapshot, storage, run, receipt, staged, unapplied):
+            whole = rewrite.rewritten(self._session, storage, run, receipt, staged, snapshot)
+            if whole is not None:
+                self._commit_rewritten(snapshot, receipt, staged, fence, *whole)
+                return ()
+        refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
         kept = merge.contradictions(self._session, version, storage, run, staged, refuse=refuse)
         merge.merge(self._session, storage, run, receipt, staged, fence, unapplied)
         return kept_stored(kept)
+
+    def _commit_rewritten(
+        self,
+        snapshot: Snapshot,
+        receipt: Receipt,
+        staged: Staged,
+        fence: commit.Fence,
+        stage: DeltaStage,
+        mode: commit.Mode,
+    ) -> None:
+        run, storage = self._run, self._storage
+        try:
+            commit.commit_files(snapshot, storage, run, [receipt], stage, [fence], mode)
+        except commit.TableMoved:
+            rewrite.forget(storage, staged)
+            raise
+        with after_commit(run):
+            version = snapshot.version + 1
+            now = open_snapshot(storage, version)
+            wanted = [file.path for file in stage.files]
+            if mode == "append":
+                wanted += [file.path for file in snapshot.files]
+            live = [file.path for file in now.files] if now else []
+            if sorted(live) != sorted(wanted):
+                found = f"the table has {len(live)} files, not {len(wanted)}"
+                raise other_files(run, found, storage, version)
 
     def _counted(self, receipt: Receipt, staged: Staged | None, version: int) -> Published:
         """Count the published slice in the log: nobody has to remember to check."""
@@ -186,12 +218,17 @@ def refuse_other_rows(
     rows = count_rows(files)
     if files_digest(file.path for file in files) == receipt.files and rows == kept:
         return
-    raise PermanentError(
+    found = f"its slice has {rows} rows in {len(files)} files, not {kept:,} rows"
+    raise other_files(run, found, storage, version)
+
+
+def other_files(run: Run, found: str, storage: Storage, version: int) -> PermanentError:
+    """A commit has made another table than it was to make."""
+    return PermanentError(
         "SP-P04",
-        f"{run.label} was published with {kept:,} rows, but its slice holds {rows} rows in "
-        f"{len(files)} files.",
+        f"{run.label} was published, but {found}.",
         why="This must not happen; somebody may have written to the log by hand.",
-        state=f"The window holds {rows} rows; its old ones are in the version before {version}.",
+        state=f"The rows from before are in the version before {version}.",
         next="Please report this with the table's _delta_log. To go back: RESTORE TABLE "
         f"delta.`{storage.spark_path()}` TO VERSION AS OF {version - 1}",
     )

@@ -136,7 +136,7 @@ def write(
         raise
     constant = {slice_column: only_value} if only_value else {}
     kinds = {field.name: field.dataType.typeName() for field in schema.fields}
-    found = _files(storage, folder, constant, kinds)
+    found = staged_files(storage, folder, constant, kinds)
     stored = sum(file.stats.rows for file in found)
     if stored != observed.rows:
         raise rows_differ(run.label, observed.rows, stored, "was dropped")
@@ -197,9 +197,10 @@ def read_back(session: SparkSession, storage: Storage, staged: Staged) -> DataFr
     return frame.where(stage.clip) if stage.clip else frame
 
 
-def _files(
+def staged_files(
     storage: Storage, folder: str, constant: Mapping[str, str | None], kinds: Mapping[str, str]
 ) -> tuple[StagedFile, ...]:
+    """The files below a folder that hold rows; `constant` are values of all their partitions."""
     found = []
     for file in storage.files(folder):
         name = file.path.rsplit("/", 1)[-1]
@@ -233,6 +234,8 @@ def _delta_spelling(kind: str, text: str) -> str:
     value = typed(kind, text) if kind in ("date", "timestamp", "timestamp_ntz") else text
     if isinstance(value, datetime):
         if value.tzinfo is not None:
+            # Without a zone a reader would take it for a time of its own zone.
             value = value.astimezone(timezone.utc).replace(tzinfo=None)
+            return f"{value.isoformat('T', 'microseconds')}Z"
         return value.isoformat(" ", "microseconds" if value.microsecond else "seconds")
     return value.isoformat() if isinstance(value, date) else str(value)

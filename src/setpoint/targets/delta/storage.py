@@ -16,6 +16,8 @@ from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reachin
 _MISREAD = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
 # A plain name, so that VACUUM sees what a crashed attempt left behind.
 FOLDER = "setpoint"
+# Where a merge puts the rows of the table that it has written anew, in the folder of its attempt.
+MERGED = "merged"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices
-from setpoint.targets.delta.storage import FOLDER, Storage
+from setpoint.targets.delta.storage import FOLDER, MERGED, Storage
 from setpoint.targets.refusals import holds_live_rows
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ class DeltaTarget:
         return publisher.publish(receipt, staged, expected)
 
     def alone(self) -> str:
-        mechanism = self._mechanism(self._snapshot())
         if by_pattern := alone_by_pattern(self._pipeline.write):
             return by_pattern
+        mechanism = self._mechanism(self._snapshot())
         return "" if mechanism.kind == "files" else mechanism.words
 
     def divide(
@@ -222,9 +222,16 @@ class DeltaTarget:
     def tidy_stage(self, staged: Staged) -> None:
         if isinstance(self._pipeline.write, Merge):
             self._removed.mark(self._snapshot())
-        # What was staged for the connector was copied by it; anything else is live now.
-        if not staged.handle.files or staged.files is None:
+        # What was staged for the connector was copied; anything else was made live.
+        if staged.handle.files and staged.files is not None:
+            return
+        files = [file.path for file in self._storage.files(staged.location)]
+        merged = [path for path in files if path.startswith(f"{staged.location}/{MERGED}/")]
+        if not merged:
             self.drop_stage(staged.location)
+            return
+        for path in set(files).difference(merged):  # the batch of a merge that wrote the table
+            self._storage.remove(path)
 
     def leftovers(self) -> Sequence[Leftover]:
         if self._storage.is_local and FOLDER not in self._storage.entries():

@@ -121,6 +121,13 @@ class CatalogSettings:
     def warehouse(self) -> str | None:
         return self.properties.get("warehouse")
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the catalog is a file that is not there yet; opening it would make it."""
+        uri = self.properties.get("uri", "")
+        sqlite = self.type == "jdbc" and uri.startswith("sqlite:///")
+        return sqlite and not Path(uri.removeprefix("sqlite:///")).exists()
+
     def for_python(self) -> dict[str, str]:
         """The properties as pyiceberg takes them."""
         given = dict(self.properties)

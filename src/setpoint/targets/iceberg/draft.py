@@ -32,7 +32,7 @@ class Draft:
         spec: PartitionSpec,
         location: str | None,
     ) -> None:
-        _ensure_namespace(catalog, name.namespace)
+        ensure_namespace(catalog, name.namespace)
         self.transaction: Transaction = catalog.create_table_transaction(
             name.identifier, schema, location, spec, properties=dict(_PROPERTIES)
         )
@@ -60,7 +60,7 @@ def draft(
         raise unreachable(f"The catalog {name.catalog}", error) from error
 
 
-def _ensure_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> None:
+def ensure_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> None:
     """pyiceberg looks and then makes it: a run beside this one may make it in between."""
     try:
         catalog.create_namespace_if_not_exists(namespace)

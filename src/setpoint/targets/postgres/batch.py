@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 _RANKED = "pg_temp.ranked"
 
 
-def typed_rows(stage: PostgresStage, *, place: bool = False) -> str:
-    """A query for the staged rows in the types of the table's columns."""
+def typed_rows(stage: PostgresStage, *, place: bool = False, everything: bool = False) -> str:
+    """A query for the staged rows in the types of the table's columns.
+
+    `everything` takes the rows of tasks that did not win along.
+    """
     columns = [f"{item.typed('s')} AS {item.quoted}" for item in stage.fit.fields]
     columns += [f"s.{quote(DELETED)}"] if stage.removes else []
     columns += ["s.ctid AS __setpoint_place"] if place else []
-    return f"SELECT {', '.join(columns)} FROM {stage.source}"
+    return f"SELECT {', '.join(columns)} FROM {stage.everything if everything else stage.source}"
 
 
 def resolve(

@@ -21,6 +21,10 @@ _REST = "-rest"
 _LOST = ("", "57P01", "57P02", "57P03")
 
 
+class MoreStaged(Exception):
+    """The stage holds other rows than those of the tasks that won."""
+
+
 class Again(Exception):
     """Another session was faster: look again."""
 

@@ -104,12 +104,15 @@ def ingesting(
                     proving = proving and rows <= most_rows
                     if proving:
                         for number, arrays in enumerate(seen):
-                            arrays.append(batch.column(2 + masks + number).to_numpy())
+                            # Runs are sorted while rows are on their way, and merged at the end.
+                            arrays.append(np.sort(batch.column(2 + masks + number).to_numpy()))
             connection.commit()
         forget()
         proofs: list[bytes | None] = []
         for parts in seen:
-            values = np.sort(np.concatenate(parts)) if proving and parts else None
+            values = np.concatenate(parts) if proving and parts else None
+            if values is not None:
+                values.sort(kind="stable")
             distinct = values is not None and not (values[1:] == values[:-1]).any()
             proofs.append(values.tobytes() if values is not None and distinct else None)
         if rows:

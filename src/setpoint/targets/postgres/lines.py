@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import add, or_
+from operator import add
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -26,19 +26,39 @@ TEXT_OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_NULL = "\\N"
-_ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r"))
 _MASK_WIDTH = 60
+# As SQL a line crosses to the JVM in one call, where columns take a call for every part. The
+# characters are spelled by number: how a session reads a backslash in SQL must not count.
+_BACKSLASH, _TAB, _END = "char(92)", "char(9)", "char(10)"
+_NULL = f"concat({_BACKSLASH}, 'N')"
+_ESCAPES = (
+    (_BACKSLASH, f"concat({_BACKSLASH}, {_BACKSLASH})"),
+    (_END, f"concat({_BACKSLASH}, 'n')"),
+    (_TAB, f"concat({_BACKSLASH}, 't')"),
+    ("char(13)", f"concat({_BACKSLASH}, 'r')"),
+)
+_QUOTES = (
+    (_BACKSLASH, f"concat({_BACKSLASH}, {_BACKSLASH})"),
+    ("char(34)", "concat(char(92), char(34))"),
+)
 
 
 def line(fields: Sequence[Field], schema: T.StructType, flags: Sequence[str] = ()) -> Column:
     """A row as one line; `flags` are boolean columns behind the fields."""
     values = [_value(item, schema[item.name].dataType) for item in fields]
-    values += [F.col(name).cast("string") for name in flags]
-    parts: list[Column] = []
+    values += [_text(quoted(name), T.BooleanType()) for name in flags]
+    parts: list[str | Column] = []
     for value in values:
-        parts += [F.coalesce(value, F.lit(_NULL)), F.lit("\t")]
-    return F.concat(*parts[:-1], F.lit("\n"))
+        known = isinstance(value, str)
+        parts += [
+            f"coalesce({value}, {_NULL})" if known else F.coalesce(value, F.expr(_NULL)),
+            _TAB,
+        ]
+    parts[-1] = _END
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) == len(parts):
+        return F.expr(f"concat({', '.join(texts)})")
+    return F.concat(*(F.expr(part) if isinstance(part, str) else part for part in parts))
 
 
 def masks(conditions: Sequence[Column]) -> list[Column]:
@@ -58,46 +78,45 @@ def place_of(condition: int) -> tuple[int, int]:
     return divmod(condition, _MASK_WIDTH)
 
 
-def _value(item: Field, kind: T.DataType) -> Column:
-    column = F.col(quoted(item.name))
+def _value(item: Field, kind: T.DataType) -> str | Column:
+    column = quoted(item.name)
     if item.mapped.as_json:
-        return _escaped(F.to_json(column, TEXT_OPTIONS), _ESCAPES)
+        json = F.to_json(F.col(column), TEXT_OPTIONS)
+        for found, written in _ESCAPES:
+            json = F.replace(json, F.expr(found), F.expr(written))
+        return json
     if isinstance(kind, T.ArrayType):
-        inner = kind.elementType
-        quotes = (("\\", "\\\\"), ('"', '\\"'))
-
-        def element(value: Column) -> Column:
-            text = _escaped(_text(value, inner), quotes)
-            return F.concat(F.lit('"'), text, F.lit('"'))
-
-        joined = F.array_join(F.transform(column, element), ",", "NULL")
-        return _escaped(F.concat(F.lit("{"), joined, F.lit("}")), _ESCAPES)
+        element = _escaped(_text("x", kind.elementType), _QUOTES)
+        quoted_element = f"concat(char(34), {element}, char(34))"
+        joined = f"array_join(transform({column}, x -> {quoted_element}), ',', 'NULL')"
+        # Braces by number: no text of SQL has one to substitute.
+        return _escaped(f"concat(char(123), {joined}, char(125))", _ESCAPES)
     if isinstance(kind, T.StringType):
         # Most texts need no escapes, and to look is cheaper than to replace.
         text = _text(column, kind)
-        special = reduce(or_, (text.contains(found) for found, _ in _ESCAPES))
-        return F.when(special, _escaped(text, _ESCAPES)).otherwise(text)
+        special = " OR ".join(f"contains({text}, {found})" for found, _ in _ESCAPES)
+        return f"IF({special}, {_escaped(text, _ESCAPES)}, {text})"
     if isinstance(kind, T.BinaryType):
         return _escaped(_text(column, kind), _ESCAPES)
     return _text(column, kind)
 
 
-def _text(column: Column, kind: T.DataType) -> Column:
+def _text(column: str, kind: T.DataType) -> str:
     """A plain value as PostgreSQL reads it; the session's time zone is UTC."""
     match kind:
         case T.BinaryType():
-            return F.concat(F.lit("\\x"), F.hex(column))
+            return f"concat({_BACKSLASH}, 'x', hex({column}))"
         case T.TimestampType():
-            return F.concat(column.cast("string"), F.lit("+00"))
+            return f"concat(CAST({column} AS STRING), '+00')"
         case T.StringType() if kind.collation != "UTF8_BINARY":
-            return F.collate(column, "UTF8_BINARY")
+            return f"collate({column}, 'UTF8_BINARY')"
         case T.StringType():
             return column
         case _:
-            return column.cast("string")
+            return f"CAST({column} AS STRING)"
 
 
-def _escaped(text: Column, escapes: Sequence[tuple[str, str]]) -> Column:
+def _escaped(text: str, escapes: Sequence[tuple[str, str]]) -> str:
     for found, written in escapes:
-        text = F.replace(text, F.lit(found), F.lit(written))
+        text = f"replace({text}, {found}, {written})"
     return text

@@ -16,7 +16,14 @@ from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe
-from setpoint.targets.postgres.commit import Again, commit, drop_quietly, rename_rest, unread
+from setpoint.targets.postgres.commit import (
+    Again,
+    MoreStaged,
+    commit,
+    drop_quietly,
+    rename_rest,
+    unread,
+)
 from setpoint.targets.postgres.create import fitted
 from setpoint.targets.postgres.lock import lock
 from setpoint.targets.postgres.names import TableName
@@ -47,16 +54,20 @@ class Publishing:
 
     def execute(self) -> list[Published]:
         """Commit rows and receipts in one transaction; look again when another one was faster."""
+        trusting = True
         for _ in range(_TURNS):
             with self.server.open(f"publishing {self.run.label}") as connection:
                 receipts.ensure_schema(connection)
                 try:
-                    return self._once(connection)
+                    return self._once(connection, trusting=trusting)
                 except Again:
                     continue
+                except MoreStaged:
+                    connection.rollback()  # else the end of the block would commit
+                    trusting = False
         raise lost_races(self.run, _TURNS)
 
-    def _once(self, connection: psycopg.Connection[Any]) -> list[Published]:
+    def _once(self, connection: psycopg.Connection[Any], *, trusting: bool) -> list[Published]:
         import psycopg
 
         connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {SETTINGS}")
@@ -64,7 +75,7 @@ class Publishing:
             lock(connection, self.name, self.run)
             found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
             xid = int(found[0]) if found else 0
-            table, notes = self._write(connection, xid)
+            table, notes = self._write(connection, xid, trusting=trusting)
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise Again from error
         if commit(connection, self.server, self.run, xid):
@@ -75,7 +86,9 @@ class Publishing:
         except (TransientError, PermanentError) as error:
             raise unread(self.run, xid, error.what) from error
 
-    def _write(self, connection: psycopg.Connection[Any], xid: int) -> tuple[int, tuple[str, ...]]:
+    def _write(
+        self, connection: psycopg.Connection[Any], xid: int, *, trusting: bool
+    ) -> tuple[int, tuple[str, ...]]:
         """Everything but the commit: the table's id, and what there is to say."""
         table = describe(connection, self.name)
         known = (
@@ -100,7 +113,7 @@ class Publishing:
         if isinstance(self.run, Run) and isinstance(write, KEYED):
             notes = self._write_keyed(connection, table, self.run, self.staged, write, xid)
         else:
-            self._replace(connection, table, stage, xid)
+            self._replace(connection, table, stage, xid, trusting=trusting)
         if stage.clip is None:
             drop_quietly(connection, stage)
         else:
@@ -144,12 +157,14 @@ class Publishing:
         table: StoredTable,
         stage: PostgresStage,
         xid: int,
+        *,
+        trusting: bool,
     ) -> None:
         """Out with the rows of the scope, in with the staged ones."""
         from setpoint.targets.postgres.replace import Replacement
 
         wanted = {receipt.window: receipt.rows for receipt in self.receipts}
-        work = Replacement(connection, self.name, table, stage, self.run, xid, wanted)
+        work = Replacement(connection, self.name, table, stage, self.run, xid, wanted, trusting)
         self._refuse_lost_rows(work.execute(), connection, stage)
         for receipt in self.receipts:
             self._insert(connection, receipt, table, xid, None, rows_kept=receipt.rows)

@@ -102,6 +102,9 @@ class Server:
             with connection:
                 yield connection
         except psycopg.Error as error:
+            if isinstance(error.__context__, KeyboardInterrupt):
+                # What was to be tidied up met the query that Ctrl-C has left under way.
+                raise error.__context__ from None
             raise self.explain(error, doing) from error
 
     def explain(self, error: psycopg.Error, doing: str) -> SetpointError:

@@ -78,12 +78,17 @@ class PostgresStage:
     @property
     def source(self) -> str:
         """The rows that count, as `s`, with all their columns."""
+        clip = f" AND {slice_sql(self.scope.rule, self.clip)}" if self.clip else ""
+        return f"{self.everything} WHERE {self.counted}{clip}"
+
+    @property
+    def everything(self) -> str:
+        """All rows in the table, as `s`; those of a task that ran twice are there twice."""
         table, column = self.table.sql, self._constant
         if column is not None:
             value = f"CAST({literal(self.only_value or '')} AS {column.mapped.cast})"
             table = f"(SELECT t.ctid, t.xmin, t.*, {value} AS {column.quoted} FROM {table} AS t)"
-        clip = f" AND {slice_sql(self.scope.rule, self.clip)}" if self.clip else ""
-        return f"{table} AS s WHERE {self.counted}{clip}"
+        return f"{table} AS s"
 
     @property
     def kept(self) -> str:
