@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import dropwhile
 
 from setpoint.model.proof import Result
 from setpoint.prove.causes import Varied
@@ -94,20 +95,32 @@ def _killed_at(
         detail=detail,
         left=max(left[name] - was, 0),
     )
-    return _parted(result, moment, clean.seen)
+    later = parted(clean.seen, moment, tables=left)
+    return result if later is None else _split(result, moment.place, later)
 
 
-def _parted(result: Result, moment: Moment, seen: Observed) -> Result:
-    """Two places that are changed one after the other, and a kill that came between them."""
-    after = seen.changes[moment.number : moment.number + 1]
-    if moment.sort != "after" or not after or after[0] == moment.place:
-        return result
+def parted(seen: Observed, moment: Moment, *, tables: Container[str]) -> str | None:
+    """The place that is changed after the one whose change was the moment of a kill, if another.
+
+    A file is made and then filled: a look may come between the two or not, so that all changes of
+    a file in a row count as one. A table's changes are commits, each one a change of its own.
+    """
+    if moment.sort != "after":
+        return None
+    after = seen.changes[moment.number :]
+    if moment.place not in tables:
+        after = tuple(dropwhile(lambda place: place == moment.place, after))
+    return after[0] if after and after[0] != moment.place else None
+
+
+def _split(result: Result, first: str, later: str) -> Result:
+    """A failure whose kill came between the changes of two places."""
     return replace(
         result,
-        cause=f"{moment.place} is changed first and {after[0]} later: a crash between them leaves "
-        f"one without the other. {result.cause}",
-        repair=f"Save {after[0]} in the same commit as {moment.place}, or do not depend on it: "
-        f"derive what to read from the window. {result.repair}",
+        cause=f"{first} is changed first and {later} later: a crash between them leaves one "
+        f"without the other. {result.cause}",
+        repair=f"Save {later} in the same commit as {first}, or do not depend on it: derive what "
+        f"to read from the window. {result.repair}",
         detail={**result.detail, "cause": "split-state"},
     )
 
@@ -162,9 +175,21 @@ def _hit(ground: Ground, moment: Moment, usual: Observed, prepare: Callable[[], 
         ground.tell(f"killed {moment.words}")
         prepare()
         _, seen = ground.watched(moment, usual)
-        if seen.killed and len(seen.changes) < max(moment.of, moment.number + 1):
+        if seen.killed and is_hit(seen, moment, tables={table.name for table in ground.tables}):
             return True
     return False
+
+
+def is_hit(seen: Observed, moment: Moment, *, tables: Container[str]) -> bool:
+    """Whether a kill came where it was meant to; what was seen ends with it.
+
+    A file that is made and filled may be seen once instead of twice: the same number of changes
+    is another moment then, after the place that comes next.
+    """
+    if len(seen.changes) >= max(moment.of, moment.number + 1):
+        return False
+    is_file = moment.sort == "after" and moment.place not in tables
+    return not is_file or seen.changes[-1] == moment.place
 
 
 def two_at_once(ground: Ground, clean: Clean) -> Result:

@@ -70,24 +70,20 @@ class Observed:
 
 
 def chosen(seen: Observed, *, few: bool) -> tuple[Moment, ...]:
-    """The moments at which to kill; with `few`, the two that tell most."""
+    """The moments at which to kill; with `few`, the two or three that tell most."""
     total = len(seen.changes)
     after = [Moment("after", n + 1, total, place) for n, place in enumerate(seen.changes)]
     before = [Moment("before")]
     if seen.beneath:
         before.append(Moment("beneath"))
+    # Where another place is about to change or has begun to, state and data may part.
+    turns = [n for n in range(1, total) if seen.changes[n] != seen.changes[n - 1]]
     if few:
-        ends = after[:1] + after[1:][-1:]
-        return tuple([*before[-1:], *ends][-2:])
-    # Where another place begins to change, state and data may part.
-    turns = {n for n in range(1, total) if seen.changes[n] != seen.changes[n - 1]} | {
-        0,
-        1,
-        total // 2,
-        total - 2,
-        total - 1,
-    }
-    picked = [after[n] for n in sorted(turns) if 0 <= n < total]
+        told = {0, *(n - 1 for n in turns[:1]), total - 1}
+        ends = [after[n] for n in sorted(told) if 0 <= n < total]
+        return tuple([*before[-1:], *ends][-max(2, len(ends)) :])
+    told = {*turns, *(n - 1 for n in turns), 0, 1, total // 2, total - 2, total - 1}
+    picked = [after[n] for n in sorted(told) if 0 <= n < total]
     return (*before, *(picked if len(picked) <= 8 else [*picked[:4], *picked[-4:]]))
 
 

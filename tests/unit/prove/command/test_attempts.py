@@ -12,9 +12,10 @@ from setpoint import edge
 from setpoint.errors import PermanentError
 from setpoint.prove.clock import HOW_TO_GET_IT
 from setpoint.prove.command import elsewhere
+from setpoint.prove.command.attempts import is_hit, parted
 from setpoint.prove.command.ground import Clean, Ground
 from setpoint.prove.command.kept import Kept
-from setpoint.prove.command.moments import Observed, watch
+from setpoint.prove.command.moments import Moment, Observed, watch
 from setpoint.prove.command.prove import clean_run
 from setpoint.prove.command.words import Command
 from setpoint.prove.processes import Ended
@@ -95,3 +96,38 @@ def test_a_retry_that_fails_and_one_that_hangs_have_other_causes(tmp_path: Path)
     hung = tried.failing("twice", "the second run", Ended(-9, file, file, killed=True, hung=True))
     assert hung.detail["cause"] == "hangs"
     assert hung.message == "the second run does not end: waiting for the lock"
+
+
+@pytest.mark.parametrize(
+    ("changes", "number", "later"),
+    [
+        (("mark", "sales"), 1, "sales"),
+        (("mark", "mark", "sales"), 1, "sales"),  # made, then filled
+        (("mark", "mark", "sales"), 2, "sales"),
+        (("sales", "sales", "mark"), 1, None),  # two commits of one table
+        (("sales", "sales", "mark"), 2, "mark"),
+        (("mark", "mark"), 1, None),
+        (("sales",), 1, None),
+    ],
+)
+def test_a_kill_between_two_places_is_told_as_one(
+    changes: tuple[str, ...], number: int, later: str | None
+) -> None:
+    """However many times a look came while a file was written."""
+    seen = Observed(changes, beneath=False, seconds=1, first=0.5)
+    moment = Moment("after", number, len(changes), changes[number - 1])
+    assert parted(seen, moment, tables={"sales"}) == later
+
+
+@pytest.mark.parametrize(
+    ("changes", "hit"),
+    [
+        (("mark", "mark"), True),
+        (("mark",), True),
+        (("mark", "sales"), False),  # the mark was seen once: this is after the rows
+        (("mark", "mark", "sales"), False),
+    ],
+)
+def test_a_kill_after_the_next_place_changed_is_no_hit(changes: tuple[str, ...], hit: bool) -> None:
+    seen = Observed(changes, beneath=False, seconds=1, first=0.5, killed=True)
+    assert is_hit(seen, Moment("after", 2, 3, "mark"), tables={"sales"}) is hit

@@ -94,6 +94,12 @@ def test_the_quick_moments_are_the_first_and_the_last_change() -> None:
     assert chosen(seen, few=True) == (Moment("after", 1, 4, "a"), Moment("after", 4, 4, "c"))
 
 
+def test_the_quick_moments_have_the_change_before_another_place_changes() -> None:
+    """A mark that was seen when it was made and when it was filled."""
+    seen = Observed(("mark", "mark", "sales"), True, 1, 0.5)
+    assert [moment.number for moment in chosen(seen, few=True)] == [1, 2, 3]
+
+
 def test_all_moments_have_those_before_and_those_where_another_place_begins() -> None:
     seen = Observed(("a",) * 50 + ("mark",), True, 1, 0.5)
     found = chosen(seen, few=False)
