@@ -248,7 +248,7 @@ class Attempt:
         try:
             if verdict.published is None or verdict.only_receipt:
                 target.drop_stage(staged.location)
-            else:
+            elif not verdict.published.tidy:
                 target.tidy_stage(staged)
         except SetpointError as error:
             self._world.warn(

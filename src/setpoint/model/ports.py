@@ -54,6 +54,8 @@ class Published:
     commit_version: int | None
     table_id: str
     notes: tuple[str, ...] = ()
+    tidy: bool = False
+    """Whether the commit has left nothing of the stage."""
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,11 @@ from setpoint.model.audit import (
     rides_along,
 )
 from setpoint.spark.contents import quoted
+from setpoint.spark.expressions import Expression, any_null, counted, literal
 from setpoint.spark.failures import explain
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SAMPLE_ROWS = 5
 _CELL = 60
@@ -47,24 +48,22 @@ _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DENSE = 64
 
 
-def violation(audit: Audit, schema: T.StructType) -> Column:
+def violation(audit: Audit, schema: T.StructType) -> Expression:
     """The condition under which a row violates a row-level audit."""
     match audit:
         case NotNull():
-            return reduce(lambda a, b: a | b, [F.col(quoted(c)).isNull() for c in audit.columns])
+            return any_null(audit.columns)
         case Accepted():
-            column = F.col(quoted(audit.column))
-            return column.isNotNull() & ~column.isin(*audit.values)
+            column = quoted(audit.column)
+            values = ", ".join(literal(value) for value in audit.values if value is not None)
+            return f"{column} NOT IN ({values})" if values else f"{column} IS NOT NULL"
         case InRange():
-            column = F.col(quoted(audit.column))
-            outside = F.lit(False)
-            if audit.min is not None:
-                outside = outside | (column < F.lit(audit.min))
-            if audit.max is not None:
-                outside = outside | (column > F.lit(audit.max))
+            column = quoted(audit.column)
+            outside = [f"{column} < {literal(audit.min)}"] if audit.min is not None else []
+            outside += [f"{column} > {literal(audit.max)}"] if audit.max is not None else []
             if isinstance(schema[audit.column].dataType, (T.FloatType, T.DoubleType)):
-                outside = outside | F.isnan(column)
-            return F.coalesce(outside, F.lit(False))
+                outside.append(f"isnan({column})")
+            return f"coalesce({' OR '.join(outside)}, false)"
         case Sql():
             return ~F.coalesce(F.expr(audit.text), F.lit(False))
         case _:
@@ -73,9 +72,7 @@ def violation(audit: Audit, schema: T.StructType) -> Column:
 
 def count_violations(rows: DataFrame, audits: Mapping[int, Audit]) -> dict[int, int]:
     """Count the violations of row-level audits by their positions, in one job."""
-    counts = [
-        F.count_if(violation(audit, rows.schema)).alias(str(n)) for n, audit in audits.items()
-    ]
+    counts = [counted(violation(audit, rows.schema), str(n)) for n, audit in audits.items()]
     try:
         found = rows.agg(*counts).collect()[0]
     except Exception as error:

@@ -19,10 +19,11 @@ from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.audits import sample
 from setpoint.spark.contents import HASH, quoted, row_hash
+from setpoint.spark.expressions import any_null, counted
 from setpoint.spark.stage import metrics_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 DELETED = "__setpoint_deleted"
 TIED = "__setpoint_tied"
@@ -51,16 +52,18 @@ class Incoming:
         self._given, self._write, self._run = given, write, run
         self._observation = Observation()
         null_key = any_null(write.keys)
-        null_sequence = any_null(write.sequence) if isinstance(write, Merge) else F.lit(False)
+        null_sequence = any_null(write.sequence) if isinstance(write, Merge) else "false"
         if write.null_keys == "quarantine":
-            null_sequence = null_sequence & ~null_key
+            null_sequence = f"({null_sequence}) AND NOT ({null_key})"
         observed = given.observe(
             self._observation,
             F.expr("count(1) AS rows"),
-            F.count_if(null_key).alias("null_keys"),
-            F.count_if(null_sequence).alias("null_sequences"),
+            counted(null_key, "null_keys"),
+            counted(null_sequence, "null_sequences"),
         )
-        self.frame = observed.where(~null_key) if write.null_keys == "quarantine" else observed
+        if write.null_keys == "quarantine":
+            observed = observed.where(f"NOT ({null_key})")
+        self.frame = observed
 
     def refuse_nulls(self) -> None:
         """Refuse rows that have no key, or no place in the order of their key's versions."""
@@ -142,7 +145,7 @@ class Batch:
         """Refuse what no choice between the rows can heal."""
         self.incoming.refuse_nulls()
         if tied:
-            self.incoming.refuse_contradictions(tied, _example(self.frame, F.col(TIED)))
+            self.incoming.refuse_contradictions(tied, _example(self.frame, quoted(TIED)))
 
 
 def _events(frame: DataFrame, write: InsertNew) -> DataFrame:
@@ -173,10 +176,5 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
 
 
-def _example(frame: DataFrame, condition: Column) -> str:
+def _example(frame: DataFrame, condition: str) -> str:
     return for_example(sample(frame.where(condition).drop(*_OURS)))
-
-
-def any_null(columns: Sequence[str]) -> Column:
-    """Whether one of the columns is null."""
-    return F.expr(" OR ".join(f"{quoted(name)} IS NULL" for name in columns))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.errors import RefusedError, for_example
@@ -15,11 +14,12 @@ from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
 from setpoint.spark.audits import sample, violation
 from setpoint.spark.batch import DELETED, TIED, Batch
 from setpoint.spark.contents import HASH, quoted, row_hash
+from setpoint.spark.expressions import Expression, any_null, is_not_true, unless
 from setpoint.spark.failures import explain, is_passing, root_cause
-from setpoint.spark.stage import Observed, is_not_true, is_null
+from setpoint.spark.stage import Observed
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 OUTSIDE = "outside"
 
@@ -91,17 +91,17 @@ class Checks:
             return ()
         return self.batch.incoming.notes(observed.rows, observed.counts[TIED])
 
-    def _counts(self, given: DataFrame) -> dict[str, Column]:
-        counts: dict[str, Column] = {}
+    def _counts(self, given: DataFrame) -> dict[str, Expression]:
+        counts: dict[str, Expression] = {}
         if self._condition is not None:
             counts[OUTSIDE] = is_not_true(self._condition)
-        unfit = {f"null {name}": is_null(name) for name in self._required}
-        unfit |= {f"nameless {name}": F.expr(f"{quoted(name)} = ''") for name in self._named}
+        unfit: dict[str, Expression] = {f"null {name}": any_null([name]) for name in self._required}
+        unfit |= {f"nameless {name}": f"{quoted(name)} = ''" for name in self._named}
         unfit |= {f"audit {n}": violation(self.row_level[n], given.schema) for n in self._counted}
         if self.removes:
-            unfit = {name: condition & ~F.col(DELETED) for name, condition in unfit.items()}
+            unfit = {name: unless(condition, DELETED) for name, condition in unfit.items()}
         counts |= unfit
-        return counts | {f: F.col(f) for f in (TIED, DELETED) if f in self.frame.columns}
+        return counts | {f: quoted(f) for f in (TIED, DELETED) if f in self.frame.columns}
 
 
 def refuse_unless_condition(frame: DataFrame, condition: str, run: Statement) -> None:

@@ -14,6 +14,7 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.window import Window
 from setpoint.spark.audits import violation
 from setpoint.spark.contents import HASH, fingerprint_sums, fingerprint_text, quoted, row_hash
+from setpoint.spark.expressions import counted
 from setpoint.spark.failures import explain
 from setpoint.spark.ordinal import WindowOrdinal, window_ordinal
 
@@ -56,7 +57,7 @@ def divide(
     shares = {window: Share(dict.fromkeys(violations, 0)) for window in windows}
     low, high = fingerprint_sums(HASH)
     place = window_ordinal(rule, windows)
-    counts = [F.count_if(violation(audits[n], staged.schema)).alias(f"a{n}") for n in doubtful]
+    counts = [counted(violation(audits[n], staged.schema), f"a{n}") for n in doubtful]
     grouped = (
         staged.withColumn(HASH, row_hash(staged.schema))
         .groupBy(F.expr(place.sql).alias(_WINDOW))

@@ -17,6 +17,7 @@ from setpoint.errors import RefusedError, UsageError, some_of
 from setpoint.model.mark import KINDS, Mark, later_of
 from setpoint.model.source import Source
 from setpoint.spark.contents import quoted
+from setpoint.spark.expressions import text_literal
 from setpoint.spark.failures import explain, root_cause
 
 if TYPE_CHECKING:
@@ -129,8 +130,7 @@ def _compare(columns: Sequence[str], mark: Mark, operator: str) -> str:
 
 
 def _literal(text: str, kind: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"CAST('{escaped}' AS {kind})"
+    return f"CAST({text_literal(text)} AS {kind})"
 
 
 def cursor_kinds(fields: Mapping[str, str], source: Source, label: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ step towards a receipt's fingerprint; the two have nothing in common.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -29,11 +28,11 @@ from setpoint.model.keys import (
     struct_head,
 )
 from setpoint.spark.contents import quoted
+from setpoint.spark.expressions import text_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.:;~ -]*")
 _MICROS = "cast(cast({} as decimal(19,6)) * 1000000 as bigint)"
 
 
@@ -85,7 +84,7 @@ def _fields(schema: DataFrame | T.StructType) -> dict[str, T.DataType]:
 
 
 def _hashed(version: str, parts: list[str]) -> str:
-    return f"left(sha2({_concat([_literal(version), *parts])}, 256), {KEY_LENGTH})"
+    return f"left(sha2({_concat([text_literal(version), *parts])}, 256), {KEY_LENGTH})"
 
 
 def _value(x: str, kind: T.DataType, depth: int) -> str:
@@ -167,9 +166,9 @@ def _struct_parts(members: list[tuple[str, str, T.DataType]], depth: int) -> lis
     names = [name for name, _, _ in members]
     if len(set(names)) < len(names):
         raise no_encoding("A struct with two fields of one name", "Rename one of them.")
-    parts = [_literal(struct_head(len(members)))]
+    parts = [text_literal(struct_head(len(members)))]
     for name, x, kind in sorted(members, key=lambda member: member[0]):
-        parts += [_literal(name_text(name)), _value(x, kind, depth)]
+        parts += [text_literal(name_text(name)), _value(x, kind, depth)]
     return parts
 
 
@@ -183,10 +182,3 @@ def _counted(tag: str, x: str) -> list[str]:
 
 def _concat(parts: list[str]) -> str:
     return f"concat({', '.join(parts)})"
-
-
-def _literal(text: str) -> str:
-    """A text that means the same whatever the session says about escapes in literals."""
-    if _PLAIN.fullmatch(text):
-        return f"'{text}'"
-    return f"cast(X'{text.encode().hex().upper()}' as string)"

@@ -14,10 +14,11 @@ from pyspark.sql import types as T
 
 from setpoint.model.ports import Staged
 from setpoint.spark.contents import HASH, fingerprint_sums, fingerprint_text, quoted
+from setpoint.spark.expressions import Expression, counted
 from setpoint.spark.files import literal_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # What the staged files depend on, besides the rows; a session that is not ours may differ.
 _SETTINGS = {
@@ -46,7 +47,7 @@ def write_parquet(
     frame: DataFrame,
     path: str,
     *,
-    counts: Mapping[str, Column],
+    counts: Mapping[str, Expression],
     partition_by: Sequence[str] = (),
     leave_out: Sequence[str],
 ) -> Observed:
@@ -63,10 +64,7 @@ def write_parquet(
         F.expr("count(1) AS rows"),
         F.expr(f"{low} AS low"),
         F.expr(f"{high} AS high"),
-        *(
-            F.count_if(counts[name]).alias(f"count_{position}")
-            for position, name in enumerate(names)
-        ),
+        *(counted(counts[name], f"count_{position}") for position, name in enumerate(names)),
     )
     stored = observed.drop(*leave_out)
     if not stored.columns:
@@ -131,15 +129,6 @@ def metrics_of(observation: Observation) -> Mapping[str, Any]:
         if "AssertionError" in str(error) and "toPyRow" in str(error):
             return {}
         raise
-
-
-def is_not_true(condition: str) -> Column:
-    """Rows for which the SQL condition is false or null."""
-    return ~F.coalesce(F.expr(condition), F.lit(False))
-
-
-def is_null(column: str) -> Column:
-    return F.expr(f"{quoted(column)} IS NULL")
 
 
 @contextmanager

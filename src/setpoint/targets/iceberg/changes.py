@@ -23,8 +23,9 @@ from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, without_flag
 from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.expressions import is_not_true
 from setpoint.spark.ordering import same_key_sql, wins_sql
-from setpoint.spark.stage import is_not_true, write_rows
+from setpoint.spark.stage import write_rows
 from setpoint.targets.iceberg.commit import TableMoved
 from setpoint.targets.iceberg.files import StagedFile, staged_files
 from setpoint.targets.iceberg.log import Version

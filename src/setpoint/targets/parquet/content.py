@@ -22,6 +22,7 @@ from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, to_keep
 from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.expressions import is_not_true
 from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.targets.parquet.metastore import Spec
 from setpoint.targets.parquet.stage import (
@@ -118,7 +119,7 @@ def computed(
             rule = stage.scope.rule
             if view is not None and view.by_partition and rule is not None:
                 kept = kept.where(rule.predicate(run.window))
-            kept = kept.where(spark_stage.is_not_true(stage.scope.condition(run.window) or "true"))
+            kept = kept.where(is_not_true(stage.scope.condition(run.window) or "true"))
     rows = new if kept is None else kept.unionByName(new, allowMissingColumns=True)
     rows = rows.select(*map(quoted, stage.fit.columns))
     parts = list(stage.partition_by)

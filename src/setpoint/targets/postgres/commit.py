@@ -98,7 +98,7 @@ def unread(run: Statement, xid: int, said: str) -> UnknownCommitError:
     )
 
 
-def drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> None:
+def drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> bool:
     """Drop the stage with the commit, unless a task that lost its race still writes to it."""
     import psycopg
 
@@ -108,6 +108,8 @@ def drop_quietly(connection: psycopg.Connection[Any], stage: PostgresStage) -> N
         connection.execute(f"DROP TABLE {stage.table.sql}; RELEASE SAVEPOINT stage")
     except psycopg.errors.LockNotAvailable:
         connection.execute("ROLLBACK TO SAVEPOINT stage")
+        return False
+    return True
 
 
 def rename_rest(connection: psycopg.Connection[Any], stage: PostgresStage) -> None:

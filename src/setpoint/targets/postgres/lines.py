@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.spark.contents import quoted
+from setpoint.spark.expressions import Expression
 from setpoint.targets.postgres.schema import Field
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 TEXT_OPTIONS = {
     "ignoreNullFields": "false",
@@ -43,11 +40,11 @@ _QUOTES = (
 )
 
 
-def line(fields: Sequence[Field], schema: T.StructType, flags: Sequence[str] = ()) -> Column:
+def line(fields: Sequence[Field], schema: T.StructType, flags: Sequence[str] = ()) -> Expression:
     """A row as one line; `flags` are boolean columns behind the fields."""
     values = [_value(item, schema[item.name].dataType) for item in fields]
     values += [_text(quoted(name), T.BooleanType()) for name in flags]
-    parts: list[str | Column] = []
+    parts: list[Expression] = []
     for value in values:
         known = isinstance(value, str)
         parts += [
@@ -57,19 +54,22 @@ def line(fields: Sequence[Field], schema: T.StructType, flags: Sequence[str] = (
     parts[-1] = _END
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) == len(parts):
-        return F.expr(f"concat({', '.join(texts)})")
+        return f"concat({', '.join(texts)})"
     return F.concat(*(F.expr(part) if isinstance(part, str) else part for part in parts))
 
 
-def masks(conditions: Sequence[Column]) -> list[Column]:
+def masks(conditions: Sequence[Expression]) -> list[Expression]:
     """The conditions as bits of as few numbers as possible."""
-    found = []
+    found: list[Expression] = []
     for start in range(0, len(conditions), _MASK_WIDTH):
-        bits = [
-            F.when(condition, F.lit(1 << position)).otherwise(F.lit(0)).cast("long")
-            for position, condition in enumerate(conditions[start : start + _MASK_WIDTH])
-        ]
-        found.append(reduce(add, bits))
+        texts, columns = ["0L"], []
+        for position, condition in enumerate(conditions[start : start + _MASK_WIDTH]):
+            if isinstance(condition, str):
+                texts.append(f"IF({condition}, {1 << position}L, 0L)")
+            else:
+                columns.append(F.when(condition, F.lit(1 << position).cast("long")).otherwise(0))
+        text = " + ".join(texts)
+        found.append(reduce(add, columns, F.expr(text)) if columns else text)
     return found
 
 
@@ -78,7 +78,7 @@ def place_of(condition: int) -> tuple[int, int]:
     return divmod(condition, _MASK_WIDTH)
 
 
-def _value(item: Field, kind: T.DataType) -> str | Column:
+def _value(item: Field, kind: T.DataType) -> Expression:
     column = quoted(item.name)
     if item.mapped.as_json:
         json = F.to_json(F.col(column), TEXT_OPTIONS)

@@ -42,6 +42,15 @@ _TURNS = 20
 
 
 @dataclass(frozen=True)
+class _Written:
+    """What a transaction has done before its commit: the table's id, and what there is to say."""
+
+    table: int
+    notes: tuple[str, ...] = ()
+    tidy: bool = False
+
+
+@dataclass(frozen=True)
 class Publishing:
     """One publish of one window, or of several at once; each has a receipt."""
 
@@ -75,21 +84,19 @@ class Publishing:
             lock(connection, self.name, self.run)
             found = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
             xid = int(found[0]) if found else 0
-            table, notes = self._write(connection, xid, trusting=trusting)
+            written = self._write(connection, xid, trusting=trusting)
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise Again from error
         if commit(connection, self.server, self.run, xid):
-            return self._confirmed(connection, xid, table, notes)
+            return self._confirmed(connection, xid, written)
         try:
             with self.server.session("reading a receipt back") as fresh:
-                return self._confirmed(fresh, xid, table, notes)
+                return self._confirmed(fresh, xid, written)
         except (TransientError, PermanentError) as error:
             raise unread(self.run, xid, error.what) from error
 
-    def _write(
-        self, connection: psycopg.Connection[Any], xid: int, *, trusting: bool
-    ) -> tuple[int, tuple[str, ...]]:
-        """Everything but the commit: the table's id, and what there is to say."""
+    def _write(self, connection: psycopg.Connection[Any], xid: int, *, trusting: bool) -> _Written:
+        """Everything but the commit."""
         table = describe(connection, self.name)
         known = (
             receipts.latest(
@@ -104,7 +111,7 @@ class Publishing:
                 raise AssertionError("a receipt alone renews one that is there")
             for receipt in self.receipts:
                 self._insert(connection, receipt, table, xid, known[receipt.window])
-            return table.oid, ()
+            return _Written(table.oid)
         stage: PostgresStage = self.staged.handle
         if table is None:
             receipts.forget_removals(connection, self.name)
@@ -115,10 +122,9 @@ class Publishing:
         else:
             self._replace(connection, table, stage, xid, trusting=trusting)
         if stage.clip is None:
-            drop_quietly(connection, stage)
-        else:
-            rename_rest(connection, stage)
-        return table.oid, notes
+            return _Written(table.oid, notes, tidy=drop_quietly(connection, stage))
+        rename_rest(connection, stage)
+        return _Written(table.oid, notes)
 
     def _wanted(self) -> Sequence[str] | None:
         if self.run.pipeline.newest_counts:
@@ -262,7 +268,7 @@ class Publishing:
         return [column.number for column in table.columns if column.name in names]
 
     def _confirmed(
-        self, connection: psycopg.Connection[Any], xid: int, table: int, notes: tuple[str, ...]
+        self, connection: psycopg.Connection[Any], xid: int, written: _Written
     ) -> list[Published]:
         """Read the target's own word that the receipts landed."""
         import psycopg
@@ -278,7 +284,8 @@ class Publishing:
             if found is None:
                 missing = f"it was acknowledged, but {receipts.RECEIPTS} has no receipt of it"
                 raise unseen(self.run, missing)
-            landed.append(Published(found[0], xid, table_id_of(connection, table), notes))
+            table_id = table_id_of(connection, written.table)
+            landed.append(Published(found[0], xid, table_id, written.notes, written.tidy))
         return landed
 
 

@@ -23,7 +23,8 @@ from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED, Incoming
 from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, required
-from setpoint.spark.contents import fingerprint_text, quoted, row_hash
+from setpoint.spark.contents import fingerprint_text, hash_sql, quoted
+from setpoint.spark.expressions import Expression, any_null, is_not_true, named, unless
 from setpoint.spark.ordinal import window_ordinal
 from setpoint.targets.chunk import dividing
 from setpoint.targets.postgres import batch as keyed
@@ -38,7 +39,7 @@ from setpoint.targets.postgres.server import SETTINGS, Server
 from setpoint.targets.postgres.slices import slice_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _PREFIX = "stage_"
 _LOCATION = re.compile(rf"{_PREFIX}[0-9a-z_]{{1,50}}")
@@ -132,8 +133,9 @@ def write(
 ) -> Staged:
     """Stage the frame in one Spark job; refuse rows that the write pattern cannot take."""
     write = run.pipeline.write
-    frame = given = frame.select(*map(quoted, fit.names))
-    schema = frame.schema
+    if frame.columns != list(fit.names):
+        frame = frame.select(*map(quoted, fit.names))
+    given, schema = frame, frame.schema
     incoming = Incoming(frame, write, run) if isinstance(write, KEYED) else None
     frame = incoming.frame if incoming else frame
     removes = isinstance(write, Merge) and write.delete_when is not None
@@ -178,20 +180,22 @@ def _counts(
     audits: Sequence[Audit],
     schema: T.StructType,
     removes: bool,
-) -> dict[str, Column]:
-    stays = ~F.col(DELETED) if removes else F.lit(True)
-    counts: dict[str, Column] = {}
+) -> dict[str, Expression]:
+    counts: dict[str, Expression] = {}
     if condition is not None:
         if isinstance(run.pipeline.write, DeleteInsert):
             refuse_unless_condition(frame, run.pipeline.write.where, run)
-        counts[OUTSIDE] = spark_stage.is_not_true(condition)
-    counts |= {f"null {name}": spark_stage.is_null(name) & stays for name in fit.required}
-    counts |= {
-        f"audit {n}": spark_audits.violation(audit, schema) & stays
+        counts[OUTSIDE] = is_not_true(condition)
+    unfit: dict[str, Expression] = {f"null {name}": any_null([name]) for name in fit.required}
+    unfit |= {
+        f"audit {n}": spark_audits.violation(audit, schema)
         for n, audit in enumerate(audits)
         if rides_along(audit)
     }
-    return counts | ({DELETED: F.col(DELETED)} if removes else {})
+    if not removes:
+        return counts | unfit
+    unfit = {name: unless(condition, DELETED) for name, condition in unfit.items()}
+    return counts | unfit | {DELETED: quoted(DELETED)}
 
 
 def _key_sets(write: Any, audits: Sequence[Audit]) -> list[tuple[str, ...]]:
@@ -206,7 +210,6 @@ def _create(server: Server, stage: PostgresStage, run: Statement, attempt: str, 
     columns += [f"{quote(DELETED)} boolean"] if stage.removes else []
     with server.open(f"making the stage of {run.label}") as connection:
         ensure_schema(connection)
-    with server.session(f"making the stage of {run.label}") as connection:
         now = connection.execute("SELECT (extract(epoch FROM now()) * 1000)::int8").fetchone()
         about = {
             "pipeline": run.pipeline.name,
@@ -215,8 +218,8 @@ def _create(server: Server, stage: PostgresStage, run: Statement, attempt: str, 
             "target": uri,
             "made_ms": now[0] if now else 0,
         }
-        connection.execute(
-            f"CREATE UNLOGGED TABLE {stage.table.sql} ({', '.join(columns)}) "
+        connection.execute(  # one message, so that it is one transaction
+            f"{SETTINGS}; CREATE UNLOGGED TABLE {stage.table.sql} ({', '.join(columns)}) "
             "WITH (autovacuum_enabled = false); "
             f"COMMENT ON TABLE {stage.table.sql} IS {literal(json.dumps(about))}"
         )
@@ -224,7 +227,7 @@ def _create(server: Server, stage: PostgresStage, run: Statement, attempt: str, 
 
 def _ingest(
     frame: DataFrame,
-    counts: Mapping[str, Column],
+    counts: Mapping[str, Expression],
     stage: PostgresStage,
     keys: list[tuple[str, ...]],
     server: Server,
@@ -232,15 +235,15 @@ def _ingest(
 ) -> tuple[PostgresStage, spark_stage.Observed]:
     flags = [DELETED] if stage.removes else []
     masks = lines.masks(list(counts.values()))
-    outgoing = [lines.line(stage.stored, stage.schema, flags), row_hash(frame.schema), *masks]
-    hashes = [row_hash(T.StructType([stage.schema[name] for name in key])) for key in keys]
+    outgoing = [lines.line(stage.stored, stage.schema, flags), hash_sql(frame.schema), *masks]
+    hashes = [hash_sql(T.StructType([stage.schema[name] for name in key])) for key in keys]
     if isinstance(run, Chunk):
         rule = dividing(stage.scope, run)
-        window = F.expr(window_ordinal(rule, run.window.windows).sql)
-        outgoing += [*(F.xxhash64(window, key) for key in hashes), window]
+        window = window_ordinal(rule, run.window.windows).sql
+        outgoing += [*(f"xxhash64({window}, {key})" for key in hashes), window]
     else:
         outgoing += hashes
-    named = [column.alias(f"c{position}") for position, column in enumerate(outgoing)]
+    rows = [named(item, f"c{position}") for position, item in enumerate(outgoing)]
     columns = ", ".join([item.quoted for item in stage.stored] + [quote(flag) for flag in flags])
     copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
     ingest = ingesting(
@@ -248,7 +251,7 @@ def _ingest(
     )
     try:
         # As rows the hashes would be pickled, which takes longer than to sort them.
-        reports = frame.select(*named).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
+        reports = frame.select(*rows).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
     except Exception as error:
         raise explained(error, run, server) from error
     return _reported(stage, list(counts), keys, reports)

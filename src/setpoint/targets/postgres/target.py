@@ -236,7 +236,7 @@ class PostgresTarget:
             connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
 
     def tidy_stage(self, staged: Staged) -> None:
-        # The commit has dropped it, unless a task that lost its race was still writing to it.
+        # A task that lost its race was still writing to it, so that the commit left it.
         self.drop_stage(staged.location)
 
     def leftovers(self) -> Sequence[Leftover]:
