@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.flow.plan import Bound, plan_of_frame
-from setpoint.flow.run import plan_windows, record_unchanged, run_window, with_retries
+from setpoint.flow.run import plan_windows, planned, record_unchanged, run_window
 from setpoint.flow.steps import EVERY, How, Plan
 from setpoint.flow.world import Outcome
 from setpoint.model.pipeline import Pipeline, pipeline
@@ -71,12 +71,12 @@ def run(
         values = {**pipeline.parameters, **known_parameters(pipeline, parameters or {})}
         world = project.world()
 
-        def planned(number: int) -> tuple[Bound, Plan]:
+        def look() -> tuple[Bound, Plan]:
             bound = project.bind(pipeline)
             (plan,) = plan_windows(bound, [chosen], world, parameters=values, how=how)
             return bound, plan
 
-        bound, plan = with_retries(world, pipeline.name, planned)
+        bound, plan = planned(world, pipeline, [chosen], look)
         if plan.is_unchanged:
             return record_unchanged(bound, [plan], world)[0]
         return run_window(bound, plan, world)
@@ -117,11 +117,11 @@ def publish(
         world = project.world(with_ledger=config.file is not None)
         world = replace(world, engine=GivenSession(frame.sparkSession))
 
-        def planned(number: int) -> tuple[Bound, Plan]:
+        def look() -> tuple[Bound, Plan]:
             bound = project.bind(made)
             return bound, plan_of_frame(bound, chosen, world)
 
-        bound, plan = with_retries(world, made.name, planned)
+        bound, plan = planned(world, made, [chosen], look)
         return run_window(bound, plan, world)
 
 

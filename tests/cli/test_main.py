@@ -367,3 +367,30 @@ def test_a_target_that_does_not_answer_yet_is_asked_again(
     assert "daily  try 1 failed" in said
     assert "daily  try 2 failed" in said
     assert "SP-T01" in said
+
+
+def test_a_run_that_cannot_be_planned_is_a_failed_attempt(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever looks the next morning finds it; a wrong call and a dry run leave nothing."""
+    (project / "pipelines" / "daily.py").write_text(
+        PIPELINE.replace("import delta", "import delta, source").replace(
+            "window, factor: int = 2", "window, orders=source(delta('nowhere'), time='d')"
+        )
+    )
+    run = ["run", "daily", "--window", "2026-04-25"]
+    assert main([*run, "--dry-run"]) == 3
+    assert main([*run, "--refresh=nobody"]) == 2
+    with Project(find_config(project)) as opened:
+        assert opened.ledger().attempts() == []
+    assert main(run) == 3
+    with Project(find_config(project)) as opened:
+        (attempt,) = opened.ledger().attempts()
+        assert (attempt.state, attempt.window_id) == ("failed", "2026-04-25")
+        assert attempt.finished_at is not None
+        assert "nowhere" in (attempt.error_text or "")
+    capfd.readouterr()
+    assert main(["status", "--json"]) == 0
+    shown = envelope(capfd)
+    assert isinstance(shown["data"], dict)
+    assert shown["data"]["pipelines"][0]["counts"]["failed"] == 1

@@ -20,7 +20,7 @@ from setpoint.cli.selection import (
     open_project,
     positive,
 )
-from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
+from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, shortened
 from setpoint.flow.backfill import USUALLY, Backfill, Choice, Only, Request, plan_backfill
 from setpoint.flow.cascade import Cascade, Direction, members_of
 from setpoint.flow.execution import Execution
@@ -315,7 +315,7 @@ def _summary(
     ]
     yield f"backfill {plan.backfill_id}  {plan.pipeline}  {', '.join(parts)} in {seconds:.1f} s"
     for end, error in errors[:_LISTED]:
-        yield f"  failed  {end.pipeline}[{end.window.id}]  {error.code} {error.what[:160]}"
+        yield f"  failed  {end.pipeline}[{end.window.id}]  {error.code} {shortened(error.what)}"
     if errors:
         yield "  when they are repaired, the same command does what is left"
 

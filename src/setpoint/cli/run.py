@@ -16,12 +16,7 @@ from setpoint.cli.selection import (
     open_project,
 )
 from setpoint.flow.plan import Bound
-from setpoint.flow.run import (
-    plan_latest,
-    plan_windows,
-    run_windows,
-    with_retries,
-)
+from setpoint.flow.run import plan_latest, plan_windows, planned, run_windows
 from setpoint.flow.steps import Plan
 from setpoint.project.discover import pipeline_named
 
@@ -41,13 +36,13 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         how = chosen_way(options, pipeline)
         world = project.world(resolved_default=resolved_default)
 
-        def planned(number: int) -> tuple[Bound, list[Plan]]:
+        def look() -> tuple[Bound, list[Plan]]:
             bound = project.bind(pipeline)
             if resolved_default:
                 (latest,) = windows
                 return bound, plan_latest(bound, latest, world, parameters=parameters, how=how)
             return bound, plan_windows(bound, windows, world, parameters=parameters, how=how)
 
-        bound, plans = with_retries(world, pipeline.name, planned)
+        bound, plans = planned(world, pipeline, windows, look)
         ended = run_windows(bound, plans, world)
         return report(pipeline.name, ended, len(plans), output)

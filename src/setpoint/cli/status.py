@@ -9,7 +9,7 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
-from setpoint.errors import SetpointError
+from setpoint.errors import SetpointError, shortened
 from setpoint.flow.status import STATES, PipelineStatus, WindowState, status
 from setpoint.project.discover import pipeline_named, pipelines, project_pipelines
 from setpoint.project.graph import upstream_of
@@ -84,8 +84,8 @@ def _lines(
             ranges = item.ranges(state)
             for first, last, number in ranges[:_RANGES]:
                 span = first.id if number == 1 else f"{first.id}..{last.id} ({number:,} windows)"
-                reason = next(w.reason for w in item.windows if w.window == first)
-                yield f"{output.paint(state, 'yellow')}  {item.pipeline}[{span}]  {reason[:160]}"
+                reason = shortened(next(w.reason for w in item.windows if w.window == first))
+                yield f"{output.paint(state, 'yellow')}  {item.pipeline}[{span}]  {reason}"
             if len(ranges) > _RANGES:
                 yield f"{state}  {item.pipeline}  {len(ranges) - _RANGES} more ranges"
         yield from _repairs(item)

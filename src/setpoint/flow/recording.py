@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from setpoint.errors import SetpointError
+from setpoint.errors import RefusedError, SetpointError
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import World
 from setpoint.ledger import AttemptRecord, AuditRecord, Ending, Ledger, LedgerError, StepRecord
@@ -40,6 +39,21 @@ class Recording:
                 try_number=try_number,
             )
             for plan, attempt in zip(plans, self._attempts, strict=True)
+        ]
+        self._tell(lambda ledger: ledger.begin(*records))
+
+    def fail(self, pipeline: str, windows: Sequence[str], error: SetpointError) -> None:
+        """Attempts that ended before they could begin."""
+        now = self._world.now()
+        records = [
+            replace(
+                _record(self._world, pipeline, window, attempt),
+                state="refused" if isinstance(error, RefusedError) else "failed",
+                finished_at=now,
+                error_code=error.code,
+                error_text=str(error),
+            )
+            for window, attempt in zip(windows, self._attempts, strict=True)
         ]
         self._tell(lambda ledger: ledger.begin(*records))
 
@@ -133,25 +147,33 @@ def attempt_record(
     world: World, plan: Plan, attempt: str, state: AttemptState, target: str
 ) -> AttemptRecord:
     """The ledger's row for an attempt at a plan."""
-    host, pid, started = world.identity
-    now: datetime = world.now()
     receipt = plan.state.receipt if state == "unchanged" else None
-    return AttemptRecord(
-        attempt_id=attempt,
-        pipeline=plan.run.pipeline.name,
-        window_id=plan.run.window.id,
+    begun = _record(world, plan.run.pipeline.name, plan.run.window.id, attempt)
+    return replace(
+        begun,
         run_key=plan.run.key,
         state=state,
-        started_at=now,
-        finished_at=now if state == "unchanged" else None,
+        finished_at=begun.started_at if state == "unchanged" else None,
         generation=receipt.generation if receipt else None,
         rows=receipt.rows if receipt else None,
+        target=target,
+    )
+
+
+def _record(world: World, pipeline: str, window: str, attempt: str) -> AttemptRecord:
+    host, pid, started = world.identity
+    return AttemptRecord(
+        attempt_id=attempt,
+        pipeline=pipeline,
+        window_id=window,
+        run_key="",
+        state="running",
+        started_at=world.now(),
         host=host,
         pid=pid,
         process_started=started,
         trigger=world.trigger,
         resolved_default=world.resolved_default,
-        target=target,
     )
 
 

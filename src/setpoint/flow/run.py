@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from setpoint.errors import (
-    PermanentError,
-    SetpointError,
-)
+from setpoint.errors import PermanentError, SetpointError, UsageError
 from setpoint.flow.attempt import Attempt
 from setpoint.flow.gaps import refuse_gap
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound, plan, plan_of_frame
-from setpoint.flow.recording import attempt_record, recall_from
+from setpoint.flow.recording import Recording, attempt_record, recall_from
 from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
+from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import LandingPort
 from setpoint.model.window import Window
 
@@ -31,6 +29,27 @@ def with_retries(world: World, label: str, attempt: Callable[[int], T]) -> T:
         world.warn(f"{label}  try {number} failed, next in {wait:.0f} s: {_first_part(error)}")
 
     return world.retry.call(attempt, on_retry)
+
+
+def planned(
+    world: World, pipeline: Pipeline, windows: Sequence[Window], look: Callable[[], T]
+) -> T:
+    """Plan windows with retries; where that fails they have failed, and the ledger says so."""
+    try:
+        return with_retries(world, pipeline.name, lambda number: look())
+    except UsageError:
+        raise  # of the command, not of a window
+    except SetpointError as error:
+        record_failed(world, pipeline, windows, error)
+        raise
+
+
+def record_failed(
+    world: World, pipeline: Pipeline, windows: Sequence[Window], error: SetpointError
+) -> None:
+    """Leave an attempt for windows that ended before one began: who looks later must find it."""
+    recording = Recording(world, *(world.new_attempt_id() for _ in windows))
+    recording.fail(pipeline.name, [window.id for window in windows], error)
 
 
 def plan_windows(
@@ -101,6 +120,7 @@ def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
         if current.is_unchanged:
             return replace(record_unchanged(now, [current], world)[0], tries=number)
         if (refusal := refusal_of(now, current)) is not None:
+            record_failed(world, current.run.pipeline, [current.run.window], refusal)
             raise refusal
         return replace(Attempt(now, current, world, number).execute(), tries=number)
 
