@@ -23,6 +23,8 @@ from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
 from setpoint.ledger import BackfillRecord, LedgerError
 from setpoint.model.fingerprint import digest
+from setpoint.model.pipeline import windows_named
+from setpoint.model.ranges import onward
 from setpoint.model.span import follows
 from setpoint.model.window import Window
 
@@ -86,7 +88,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Backfill:
-    """The plan of a backfill: every window, and the chunks of those that will run."""
+    """The plan of a backfill: every window, and the chunks of those that will run.
+
+    `following` are published windows beyond it that go on from those.
+    """
 
     backfill_id: str
     bound: Bound
@@ -96,6 +101,7 @@ class Backfill:
     alone: str
     started_at: datetime
     resumes: bool = False
+    following: tuple[Window, ...] = ()
 
     @property
     def pipeline(self) -> str:
@@ -171,6 +177,7 @@ class Backfill:
             "chunks": len(self.chunks),
             "input_rows": self.rows,
             "one_by_one": self.alone or None,
+            "following": [window.id for window in self.following],
             "windows": [
                 {
                     "pipeline": self.pipeline,
@@ -211,8 +218,11 @@ def plan_backfill(
         Choice(item, plan, item.state in request.states and not _restated(plan, before, request))
         for item, plan in zip(found, plans, strict=True)
     ]
+    following: set[Window] = set()
     if bound.pipeline.reads_itself:
         choices = list(_carried_on(choices))
+        published = windows_named(bound.target.published_windows(), bound.pipeline)
+        following = onward((choice.window for choice in choices if choice.chosen), published)
     chosen = [choice.plan.run.window for choice in choices if choice.chosen]
     how = How(restate=True) if request.restate else USUAL
     todo = [choice.plan for choice in choices if choice.chosen]
@@ -233,6 +243,7 @@ def plan_backfill(
         alone=why_alone(bound),
         started_at=before.started_at if before else now,
         resumes=before is not None,
+        following=tuple(sorted(following)),
     )
 
 
