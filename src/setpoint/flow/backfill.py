@@ -24,6 +24,7 @@ from setpoint.flow.world import World
 from setpoint.ledger import BackfillRecord, LedgerError
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import windows_named
+from setpoint.model.ports import HoldingPort
 from setpoint.model.ranges import onward
 from setpoint.model.span import follows
 from setpoint.model.window import Window
@@ -41,7 +42,9 @@ USUALLY: tuple[Only, ...] = ("missing", "failed")
 # that a crash costs little and memory stays what one chunk needs.
 _ROWS = 200_000_000
 _TOGETHER = 400  # windows of a function that takes a span
-_UNITED = 30  # windows whose frames are united: each is a part of one plan
+# Windows whose frames are united, each a part of one plan, or for which a database holds a
+# snapshot: until it lets go, no old version of a row can be cleaned up there.
+_UNITED = 30
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,8 @@ def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -
     """
     if why_alone(bound):
         longest = 1
-    limit = longest or (_TOGETHER if bound.pipeline.spans else _UNITED)
+    held = any(isinstance(source, HoldingPort) for source in bound.sources.values())
+    limit = longest or (_TOGETHER if bound.pipeline.spans and not held else _UNITED)
     chunks: list[list[Plan]] = []
     rows = 0
     for plan in plans:
