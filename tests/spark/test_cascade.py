@@ -114,3 +114,50 @@ def test_a_gap_upstream_is_refused_and_not_read_as_no_rows(project: Path, told: 
     assert "2026-04-30T20:15" in window["error"]["what"]
     assert told("hours", "--window", "2026-04-30T20", "--upstream")[0] == 0
     assert total(project, "hours") == 8
+
+
+CARRIED = """
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from setpoint import Window, delta, pipeline, previous, source
+
+
+@pipeline(every="day", target=delta("moves", partition_by="d"))
+def moves(window: Window) -> DataFrame:
+    n = 100 if window.day.day == 1 and Path("corrected").exists() else 1
+    spark = SparkSession.getActiveSession()
+    return spark.range(1).select(F.lit(n).alias("n"), window.date.alias("d"))
+
+
+@pipeline(every="day", target=delta("balance", partition_by="d"))
+def balance(
+    window: Window,
+    before: DataFrame = previous("n bigint"),
+    rows: DataFrame = source(moves),
+) -> DataFrame:
+    both = before.unionByName(rows.select("n"))
+    return both.agg(F.sum("n").alias("n")).withColumn("d", window.date)
+"""
+
+
+def test_a_correction_goes_on_through_a_pipeline_that_reads_itself(
+    project: Path, told: Any
+) -> None:
+    """One day is restated: every later balance that was published goes on from it."""
+    (project / "pipelines" / "graph.py").write_text(CARRIED)
+    code, done = told("moves", "--window", "2026-04-01..2026-04-03", "--downstream")
+    assert (code, done["published"], total(project, "balance")) == (0, 6, 1 + 2 + 3)
+    (project / "corrected").touch()
+    first = ("--window", "2026-04-01", "--restate", "--downstream")
+    code, plan = told("moves", *first, "--dry-run")
+    assert [(w["pipeline"], w["window"], w["reason"]) for w in plan["windows"]] == [
+        ("moves", "2026-04-01", "asked for"),
+        ("balance", "2026-04-01", "it reads moves"),
+        ("balance", "2026-04-02", "it goes on from the window before"),
+        ("balance", "2026-04-03", "it goes on from the window before"),
+    ]
+    code, done = told("moves", *first, "--yes")
+    assert (code, done["published"], total(project, "balance")) == (0, 4, 100 + 101 + 102)
+    code, done = told("balance", *first, "--yes")
+    assert (code, done["published"], done["unchanged"]) == (0, 1, 2)

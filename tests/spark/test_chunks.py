@@ -171,6 +171,30 @@ def test_a_row_of_another_window_of_the_chunk_is_refused(lab: Any, orders: Any) 
     assert all(end.outcome.receipt.rows == 3 for end in ended.values())
 
 
+@pytest.mark.parametrize("strays", [False, True])
+def test_only_rows_that_a_join_keeps_can_be_strays(lab: Any, orders: Any, strays: bool) -> None:
+    """The whole table holds rows of other days; they are no error, but a row that is kept is."""
+    names = [(f"c{n}", day(number)) for number in range(1, 7) for n in range(3)]
+    lab.frame(names, "name string, d date").write.format("delta").save(str(lab.root / "names"))
+    whole = source(delta("names"), whole=True)
+
+    def job(window: Window, rows: DataFrame = orders, names: DataFrame = whole) -> DataFrame:
+        lag = F.datediff("d", "order_date")
+        second = F.col("order_date") == F.lit(day(2))
+        mine = (lag == 0) | (second & (lag == 1) & F.lit(strays))
+        kept = rows.join(names, (F.col("customer") == F.col("name")) & mine)
+        return kept.select("id", "customer", "d").distinct()
+
+    ended = fill(lab, lab.define(job), "2026-04-01..2026-04-03")
+    if strays:
+        bad = ended.pop("2026-04-02").error
+        assert (bad.code, "2026-04-02" in bad.what) == ("SP-O02", True)
+    else:
+        assert lab.version("out") == 0
+    assert {end.outcome.receipt.rows for end in ended.values()} == {6}
+    assert any("halves" in text for text in lab.told) is strays
+
+
 def test_a_row_outside_of_the_span_is_refused(lab: Any, orders: Any) -> None:
     def job(window: Window, rows: DataFrame = orders) -> DataFrame:
         return summed(rows).withColumn("d", F.date_add("d", 1))

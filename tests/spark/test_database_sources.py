@@ -16,7 +16,9 @@ import pytest
 
 from setpoint import Merge, SetpointError, delta, jdbc, pipeline, postgres, source
 from setpoint.errors import PermanentError, TransientError
-from setpoint.flow.run import run_window
+from setpoint.flow.backfill import chunks_of
+from setpoint.flow.chunk import run_chunk, why_alone
+from setpoint.flow.run import plan_windows, run_window
 from setpoint.model.mark import Mark
 from setpoint.model.slice import SliceRule
 from setpoint.project.wiring import Project
@@ -613,6 +615,46 @@ def test_without_a_probe_a_run_reads_again_and_leaves_the_same_rows_alone(
     orders.all("UPDATE orders SET amount = 11 WHERE id = 1")
     assert postgres_lab.run(job).state == "published"
     assert postgres_lab.rows() == [(1, 11, dt.date(2026, 4, 25))]
+
+
+def test_windows_that_are_read_together_are_of_one_moment(orders: Any, postgres_lab: Any) -> None:
+    """One snapshot and one commit for all; each receipt has the probe of the rows it tells of."""
+    orders.all("CREATE TABLE names (id int); INSERT INTO names VALUES (1), (2)")
+    lab, looks = postgres_lab, postgres_lab.shelf([])
+    probe = "SELECT sum(amount) FROM orders WHERE d >= {start} AND d < {end}"
+
+    def job(
+        window: Any,
+        rows: Any = source(postgres("orders", connection="test"), time="d", probe=probe),
+        names: Any = source(postgres("names", connection="test"), whole=True, probe="SELECT 1"),
+    ) -> Any:
+        looks.rows.append((len(window.windows), held(orders)))
+        orders.all("UPDATE orders SET amount = amount + 1 WHERE id = 2")  # the snapshot is older
+        return rows.join(names, "id")
+
+    made = lab.define(job, spans=True)
+    days = lab.windows(made, "2026-04-24..2026-04-26")
+
+    def planned() -> tuple[Any, list[Any]]:
+        bound = lab.bind(made)
+        return bound, plan_windows(bound, days, lab.world(), parameters={})
+
+    bound, plans = planned()
+    (chunk,) = chunks_of(bound, plans)
+    orders.all("UPDATE orders SET amount = 11 WHERE id = 1")  # after the plan, before the read
+    ended = list(run_chunk(bound, chunk, lab.world()))
+    assert [end.outcome.receipt.rows for end in ended] == [0, 1, 1]
+    assert lab.rows() == [(1, 11, dt.date(2026, 4, 25)), (2, 20, dt.date(2026, 4, 26))]
+    assert (looks.rows, held(orders), lab.version()) == ([(3, 1)], 0, 0)
+    assert [plan.is_unchanged for plan in planned()[1]] == [True, True, False]
+    orders.all("UPDATE orders SET amount = 12 WHERE id = 1")
+    bound, plans = planned()
+    ended = list(run_chunk(bound, plans[1:], lab.world("staged@1:raise")))
+    assert [end.outcome.tries for end in ended] == [2, 2]
+    assert looks.rows[1:] == [(2, 1), (2, 1)]  # the second try holds nothing of the first
+    assert held(orders) == 0
+    alone = why_alone(lab.bind(lab.define(job, name="alone")))
+    assert alone.startswith("rows holds a transaction open for each window")
 
 
 def test_rows_that_are_put_aside_are_of_the_same_moment_as_the_others(

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
 from setpoint import DefinitionError, RefusedError, UsageError, Window, delta, source
+from setpoint.flow.backfill import Request, plan_backfill
+from setpoint.flow.execution import Execution
 
 UTC = dt.timezone.utc
 MINUTES = "15 minutes"
@@ -204,3 +207,38 @@ def test_a_folder_that_deltalake_misreads_is_refused(lab: Any, name: str) -> Non
     with pytest.raises(UsageError):
         lab.run(lab.job([(1, dt.date(2026, 4, 25))], "id int, d date", target=place))
     assert not (lab.root / name).exists()
+
+
+def test_local_times_that_the_clock_never_showed_or_showed_twice(lab: Any) -> None:
+    """Alone, in one call, in one chunk: a row is in the window of its date, and there once."""
+    zone, days = "America/Sao_Paulo", "2018-02-17..2018-02-18,2018-11-03..2018-11-04"
+    held = source(delta("in"), time="at")
+    by_date = delta("dated", partition_by="d")
+    by_time = delta("timed", partition_by="at")
+    ways = [(by_date, True, 1), (by_time, False, 9), (by_date, False, 9), (by_time, True, 9)]
+    for number, (target, spans, longest) in enumerate(ways):
+        rows = [
+            (number, dt.datetime.fromisoformat(f"{day}T{time}"))
+            for day, times in {
+                "2018-02-17": ["22:40", "23:00", "23:00"],  # 23:00 to 23:59 came twice
+                "2018-02-18": ["00:00", "00:20", "01:00"],
+                "2018-11-03": ["22:40", "23:00", "23:40"],
+                "2018-11-04": ["00:00", "00:40", "01:00"],  # began at 01:00
+            }.items()
+            for time in times
+        ]
+        frame = lab.frame(rows, "id int, at timestamp_ntz").coalesce(1)
+        frame.write.format("delta").mode("overwrite").save(str(lab.root / "in"))
+        job = lab.define(
+            lambda window, rows=held: rows.withColumn("d", F.to_date("at")),
+            target=target,
+            name="dated" if target is by_date else "timed",
+            timezone=zone,
+            spans=spans,
+        )
+        world, asked = lab.world(), Request(only=("all",), longest=longest)
+        windows = lab.windows(job, days)
+        plan = plan_backfill(lab.bind(job), world, world.now(), asked, {}, windows)
+        ended = list(Execution(plan, world).run())
+        assert [end.outcome and end.outcome.receipt.rows for end in ended] == [3] * 4
+        assert sorted(row[:2] for row in lab.rows(job.name)) == rows

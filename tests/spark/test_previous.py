@@ -15,6 +15,7 @@ from setpoint.errors import SetpointError
 from setpoint.flow.backfill import Request, plan_backfill
 from setpoint.flow.execution import Execution
 from setpoint.flow.run import plan_windows, run_windows
+from setpoint.flow.status import status
 
 DAYS = "2026-04-01..2026-04-04"
 
@@ -156,6 +157,29 @@ def test_a_restatement_goes_no_further_than_the_first_that_fails(lab: Any) -> No
     ]
     alone = fill(lab, job, "2026-04-03", restate=True)
     assert alone["2026-04-03"].error.code == "SP-R07"
+
+
+def test_what_goes_on_from_a_restated_window_is_stale_and_the_plan_says_so(lab: Any) -> None:
+    """One window alone leaves the later ones behind: the next, and all that go on from it."""
+    job = poisoned(lab, [], start="2026-04-01")
+    fill(lab, job)
+    row = lab.frame([(1, 1000, day(2))], "account int, amount bigint, d date")
+    row.write.format("delta").mode("append").save(str(lab.root / "moves"))
+    world, asked = lab.world(), Request(restate=True)
+    (second,) = lab.windows(job, "2026-04-02")
+    plan = plan_backfill(lab.bind(job), world, world.now(), asked, job.parameters, [second])
+    assert plan.as_dict()["following"] == ["2026-04-03", "2026-04-04"]
+    assert [end.outcome.state for end in Execution(plan, world).run()] == ["published"]
+    found = status(lab.bind(job), lab.world(), world.now(), lab.windows(job, DAYS))
+    assert [(item.state, item.reason) for item in found.windows] == [
+        ("done", ""),
+        ("done", ""),
+        ("stale", "the input before changed"),
+        ("stale", "it goes on from 2026-04-03, which is stale"),
+    ]
+    ended = fill(lab, job, "2026-04-03..2026-04-04", only=("stale",))
+    assert {end.outcome.state for end in ended.values()} == {"published"}
+    assert balances(lab, 4) == {1: 1040}
 
 
 def test_a_backfill_carries_a_correction_on(lab: Any) -> None:

@@ -189,14 +189,28 @@ def announced_port(server: subprocess.Popen[str]) -> int:
 
 @pytest.mark.slow
 def test_a_connect_address_gives_a_checked_session(connect_port: int) -> None:
-    """Through sc:// the session is Apache Spark's, in UTC, and lacks what the server lacks."""
+    """Through sc:// the session is Apache Spark's, in UTC, and lacks what the server lacks.
+
+    Windows are united and guarded there as elsewhere.
+    """
     script = """
 from setpoint.errors import UsageError
+from setpoint.model.window import Window
+from setpoint.spark.failures import explain
 from setpoint.spark.session import Sessions, SparkSettings
+from setpoint.spark.union import united
 with Sessions(SparkSettings(remote=REMOTE)) as sessions:
     spark = sessions.get()
     print(type(spark).__module__, spark.conf.get("spark.sql.session.timeZone"))
     print(spark.range(5).count(), sessions.get() is spark)
+    days = {n: Window.parse(f"2026-04-0{n}") for n in (1, 2)}
+    def rows(n, end):
+        return days[n], spark.range(n, end).selectExpr("date_add(DATE'2026-03-31', int(id)) AS d")
+    for end in (2, 3):
+        try:
+            print(united([rows(1, end), rows(2, 3)], lambda day, _: f"d = DATE'{day.id}'").count())
+        except Exception as error:
+            print(explain(error, "counting").code)
     other = Sessions()
     print(other.get() is spark, other.started)
     other.close()
@@ -211,6 +225,8 @@ with Sessions(SparkSettings(remote=REMOTE)) as sessions:
     assert answer.stdout.splitlines() == [
         "pyspark.sql.connect.session UTC",
         "5 True",
+        "2",
+        "SP-O02",
         "True False",
         "6",
         "SP-S03",

@@ -26,7 +26,7 @@ from setpoint.flow.cascade import Cascade, Direction, members_of
 from setpoint.flow.execution import Execution
 from setpoint.flow.run import Ended, with_retries
 from setpoint.flow.status import expected_windows
-from setpoint.model.pipeline import Pipeline
+from setpoint.model.pipeline import Pipeline, windows_named
 from setpoint.model.window import Window
 from setpoint.project.discover import pipeline_named, project_pipelines
 from setpoint.project.graph import upstream_of
@@ -148,10 +148,16 @@ def _cascade(
             f"{root.name} is not a pipeline of the project", "Name it in [pipelines] paths."
         )
     graph = upstream_of(known.values(), project.config)
+
+    def published(item: Pipeline) -> list[Window]:
+        return windows_named(project.bind(item).target.published_windows(), item)
+
     return Cascade(
         backfill_id=edge.new_attempt_id(),
         root=root,
-        members=tuple(members_of(root, windows, known, graph, directions, edge.utc_now())),
+        members=tuple(
+            members_of(root, windows, known, graph, directions, edge.utc_now(), published)
+        ),
         request=request,
         parameters=parameters,
         bind=project.bind,
@@ -164,13 +170,11 @@ def _members(plan: Cascade) -> Iterator[str]:
     """A cascade as a person reads it: the pipelines in their order, with their windows."""
     yield f"{_number(plan.windows, 'window')} of {_number(len(plan.members), 'pipeline')}, in order"
     for member in plan.members:
-        windows = member.windows
-        if windows:
+        for reason, group in groupby(member.windows, member.reason):
+            windows = list(group)
             which = windows[0].id if len(windows) == 1 else f"{windows[0].id}..{windows[-1].id}"
-            yield (
-                f"  {member.pipeline.name}  {_number(len(windows), 'window')}  {which}  "
-                f"({member.because})"
-            )
+            count = _number(len(windows), "window")
+            yield f"  {member.pipeline.name}  {count}  {which}  ({reason})"
 
 
 def _lines(plan: Backfill) -> Iterator[str]:
@@ -193,6 +197,11 @@ def _lines(plan: Backfill) -> Iterator[str]:
         yield f"  {line}"
     if len(listed) > _LISTED:
         yield f"  and {len(listed) - _LISTED:,} more lines; all of them: --dry-run --json"
+    if plan.following:
+        first, last = plan.following[0].id, plan.following[-1].id
+        which = first if first == last else f"{first}..{last} ({len(plan.following):,})"
+        yield f"  these go on from it, and are stale if its rows change: {which}"
+        yield "  to run them as well: --downstream"
 
 
 def _stretches(choices: Sequence[Choice]) -> Iterator[str]:
@@ -213,7 +222,8 @@ def _ask(plan: Backfill | Cascade, options: argparse.Namespace, output: Output) 
     if isinstance(plan, Backfill):
         done = sum(choice.action == "restate" for choice in plan.chosen)
     else:
-        done = sum(len(m.needs) for m in plan.members if m.pipeline.name == plan.pipeline)
+        roots = [member for member in plan.members if member.pipeline.name == plan.pipeline]
+        done = sum(len(member.needs) - len(member.carried) for member in roots)
     if not done or not plan.request.restate or options.yes:
         return
     if not sys.stdin.isatty() or output.as_json:

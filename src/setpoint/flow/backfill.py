@@ -23,6 +23,9 @@ from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
 from setpoint.ledger import BackfillRecord, LedgerError
 from setpoint.model.fingerprint import digest
+from setpoint.model.pipeline import windows_named
+from setpoint.model.ports import HoldingPort
+from setpoint.model.ranges import onward
 from setpoint.model.span import follows
 from setpoint.model.window import Window
 
@@ -39,7 +42,9 @@ USUALLY: tuple[Only, ...] = ("missing", "failed")
 # that a crash costs little and memory stays what one chunk needs.
 _ROWS = 200_000_000
 _TOGETHER = 400  # windows of a function that takes a span
-_UNITED = 30  # windows whose frames are united: each is a part of one plan
+# Windows whose frames are united, each a part of one plan, or for which a database holds a
+# snapshot: until it lets go, no old version of a row can be cleaned up there.
+_UNITED = 30
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Backfill:
-    """The plan of a backfill: every window, and the chunks of those that will run."""
+    """The plan of a backfill: every window, and the chunks of those that will run.
+
+    `following` are published windows beyond it that go on from those.
+    """
 
     backfill_id: str
     bound: Bound
@@ -96,6 +104,7 @@ class Backfill:
     alone: str
     started_at: datetime
     resumes: bool = False
+    following: tuple[Window, ...] = ()
 
     @property
     def pipeline(self) -> str:
@@ -171,6 +180,7 @@ class Backfill:
             "chunks": len(self.chunks),
             "input_rows": self.rows,
             "one_by_one": self.alone or None,
+            "following": [window.id for window in self.following],
             "windows": [
                 {
                     "pipeline": self.pipeline,
@@ -211,8 +221,11 @@ def plan_backfill(
         Choice(item, plan, item.state in request.states and not _restated(plan, before, request))
         for item, plan in zip(found, plans, strict=True)
     ]
+    following: set[Window] = set()
     if bound.pipeline.reads_itself:
         choices = list(_carried_on(choices))
+        published = windows_named(bound.target.published_windows(), bound.pipeline)
+        following = onward((choice.window for choice in choices if choice.chosen), published)
     chosen = [choice.plan.run.window for choice in choices if choice.chosen]
     how = How(restate=True) if request.restate else USUAL
     todo = [choice.plan for choice in choices if choice.chosen]
@@ -233,6 +246,7 @@ def plan_backfill(
         alone=why_alone(bound),
         started_at=before.started_at if before else now,
         resumes=before is not None,
+        following=tuple(sorted(following)),
     )
 
 
@@ -298,7 +312,8 @@ def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -
     """
     if why_alone(bound):
         longest = 1
-    limit = longest or (_TOGETHER if bound.pipeline.spans else _UNITED)
+    held = any(isinstance(source, HoldingPort) for source in bound.sources.values())
+    limit = longest or (_TOGETHER if bound.pipeline.spans and not held else _UNITED)
     chunks: list[list[Plan]] = []
     rows = 0
     for plan in plans:

@@ -19,7 +19,7 @@ from setpoint.flow.run import Ended, plan_windows, record_unchanged, with_retrie
 from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ranges import covering
+from setpoint.model.ranges import covering, onward
 from setpoint.model.window import Window
 
 Direction = Literal["upstream", "downstream"]
@@ -45,15 +45,23 @@ class Need:
 
 @dataclass(frozen=True)
 class Member:
-    """A pipeline of a cascade, its windows, and what each of them needs."""
+    """A pipeline of a cascade, its windows, and what each of them needs.
+
+    `carried` are those that nobody asked for: each goes on from the window before it.
+    """
 
     pipeline: Pipeline
     needs: Mapping[Window, frozenset[Need]]
     because: str
+    carried: frozenset[Window] = frozenset()
 
     @property
     def windows(self) -> list[Window]:
         return sorted(self.needs)
+
+    def reason(self, window: Window) -> str:
+        """Why a window is part of the cascade."""
+        return "it goes on from the window before" if window in self.carried else self.because
 
 
 def members_of(
@@ -63,9 +71,15 @@ def members_of(
     graph: Graph,
     directions: Iterable[Direction],
     now: datetime,
+    published: Callable[[Pipeline], Iterable[Window]],
 ) -> list[Member]:
-    """The pipelines of a cascade with their windows, those that are read before those that read."""
+    """The pipelines of a cascade with their windows, those that are read before those that read.
+
+    Downstream of a window are also the later ones of its own pipeline, if each reads the one
+    before it, as far as they are published.
+    """
     chosen: dict[str, set[Window]] = {root.name: set(windows)}
+    carried: dict[str, set[Window]] = {}
     because = {root.name: "asked for"}
     order = _in_order(pipelines, graph)
     if "upstream" in directions:
@@ -82,6 +96,9 @@ def members_of(
                 _join(chosen, pipelines[name], chosen[other], now)
                 because.setdefault(name, f"it reads {other}")
                 reached.add(name)
+            if name in reached and pipelines[name].reads_itself:
+                carried[name] = onward(chosen[name], published(pipelines[name]))
+                chosen[name] |= carried[name]
     return [
         Member(
             pipelines[name],
@@ -90,6 +107,7 @@ def members_of(
                 for window in chosen[name]
             },
             because[name],
+            frozenset(carried.get(name, ())),
         )
         for name in order
         if name in chosen and (chosen[name] or name == root.name)
@@ -227,7 +245,7 @@ class Cascade:
                     "pipeline": member.pipeline.name,
                     "window": window.id,
                     "action": "run",
-                    "reason": member.because,
+                    "reason": member.reason(window),
                     "needs": sorted(need.label for need in member.needs[window]),
                 }
                 for member in self.members
@@ -255,9 +273,11 @@ class Cascade:
 
     def _chunk(self, member: Member, windows: Sequence[Window], world: World) -> Iterator[Ended]:
         """The first chunk of what is ready, planned now that its inputs are there."""
-        pipeline, is_root = member.pipeline, member.pipeline.name == self.root.name
-        parameters = self.parameters if is_root else pipeline.parameters
-        how = How(restate=True) if is_root and self.request.restate else USUAL
+        pipeline = member.pipeline
+        asked = [w for w in windows if pipeline.name == self.pipeline and w not in member.carried]
+        windows = asked or windows
+        parameters = self.parameters if asked else pipeline.parameters
+        how = How(restate=True) if asked and self.request.restate else USUAL
 
         def planned(number: int) -> tuple[Bound, list[Plan]]:
             bound = self.bind(pipeline)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from setpoint.errors import (
 )
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
+from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound
 from setpoint.flow.publish import SAME_ROWS, Verdict, receipt_of, same_contents
 from setpoint.flow.recording import Recording
@@ -55,8 +57,8 @@ def why_alone(bound: Bound) -> str:
     for name, source in bound.sources.items():
         if isinstance(source, LandingPort):
             return f"{name} is landed window by window"
-        if isinstance(source, HoldingPort):
-            return f"{name} holds a transaction open for each window"
+        if isinstance(source, HoldingPort) and not bound.pipeline.spans:
+            return f"{name} holds a transaction open for each window; with spans=True, one for all"
     target = bound.target
     if not isinstance(target, ChunkPort):
         return "the target takes one window at a time"
@@ -174,10 +176,13 @@ class ChunkAttempt:
         self._reach("resolved")
         session = self._world.engine.session(self._bound.connectors())
         with self._world.engine.pinned(session):
-            with self._step("read"):
-                frame = self._evaluated(session)
-            with self._step("stage"):
-                parts = self._staged(session, frame)
+            try:
+                with self._step("read"):
+                    frame = self._evaluated(session)
+                with self._step("stage"):
+                    parts = self._staged(session, frame)
+            finally:
+                self._release()
             self._reach("staged")
             with self._step("audit"):
                 results = self._audited(session, parts)
@@ -193,6 +198,7 @@ class ChunkAttempt:
         chunk, inputs = self._chunk, self._bound.sources
         if chunk.pipeline.spans:
             read = {name: self._read_span(session, name, item) for name, item in inputs.items()}
+            self._see()
             self._reach("read")
             return self._checked(evaluate(chunk, self._as_inputs(read)))
         frames, failed = [], {}
@@ -226,6 +232,27 @@ class ChunkAttempt:
             return source.read(session, span.windows[0], pins[span.windows[0]])
         frames = [source.read(session, window, pins[window]) for window in span]
         return self._world.engine.united(list(zip(span, frames, strict=True)))
+
+    def _see(self) -> None:
+        """Have the runs tell what was really read, which may be newer than what was pinned."""
+        held = self._holding()
+        runs = []
+        for run in self._chunk.runs:
+            seen = {name: port.seen(run.window, run.inputs[name]) for name, port in held.items()}
+            runs.append(replace(run, inputs={**run.inputs, **seen}))
+            if runs[-1].key != run.key:
+                refuse_late(runs[-1], self._plans[run.window].state)
+        self._chunk = Chunk(tuple(runs))
+
+    def _release(self) -> None:
+        """Nothing is read from the sources any more."""
+        for source in self._holding().values():
+            for window in self._plans:
+                source.release(window)
+
+    def _holding(self) -> dict[str, HoldingPort]:
+        sources = self._bound.sources.items()
+        return {name: item for name, item in sources if isinstance(item, HoldingPort)}
 
     def _checked(self, frame: Any) -> Any:
         pipeline = self._chunk.pipeline

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from setpoint.errors import PermanentError, SetpointError, UsageError
-from setpoint.model.pipeline import Pipeline
+from setpoint.errors import PermanentError, UsageError
+from setpoint.model.pipeline import Pipeline, windows_named
 from setpoint.model.ports import TargetPort
 from setpoint.model.ranges import covering
 from setpoint.model.run import Run
@@ -58,12 +58,7 @@ class Upstream:
 
     def _first(self) -> Window | None:
         """The first window that was ever published."""
-        known = []
-        for text in self.target.published_windows():
-            try:
-                known.append(Window.parse(text, self.pipeline.every, self.pipeline.timezone))
-            except SetpointError:
-                continue  # a window of the time before the grain or the zone was changed
+        known = windows_named(self.target.published_windows(), self.pipeline)
         return min(known, default=None)
 
 

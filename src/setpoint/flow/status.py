@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -14,6 +14,7 @@ from setpoint.flow.run import plan_windows
 from setpoint.flow.steps import Plan
 from setpoint.flow.world import World
 from setpoint.ledger import AttemptRecord, LedgerError
+from setpoint.model.pipeline import windows_named
 from setpoint.model.ranges import windows_between
 from setpoint.model.receipt import SliceState
 from setpoint.model.window import Window
@@ -99,8 +100,13 @@ def status(
         every=str(pipeline.every),
         target=bound.target.uri,
         windows=tuple(
-            _one(window, states[window], plans.get(window), attempts.get(window.id))
-            for window in windows
+            _carried_on(
+                bound,
+                (
+                    _one(window, states[window], plans.get(window), attempts.get(window.id))
+                    for window in windows
+                ),
+            )
         ),
         problem=problem,
     )
@@ -114,9 +120,23 @@ def expected_windows(bound: Bound, world: World, now: datetime) -> Sequence[Wind
 def status_of(bound: Bound, world: World, plans: Sequence[Plan]) -> list[WindowStatus]:
     """The status of windows that are planned already."""
     attempts = _latest_attempts(world, bound.pipeline.name)
-    return [
+    found = (
         _one(plan.run.window, plan.state, plan, attempts.get(plan.run.window.id)) for plan in plans
-    ]
+    )
+    return list(_carried_on(bound, found))
+
+
+def _carried_on(bound: Bound, found: Iterable[WindowStatus]) -> Iterator[WindowStatus]:
+    """What goes on from a stale window will change with it, though nothing it reads has yet."""
+    before, cause = None, ""
+    for item in found:
+        window = item.window
+        if cause and item.state == "done" and before == window.previous():
+            yield replace(item, state="stale", reason=f"it goes on from {cause}, which is stale")
+        else:
+            cause = window.id if item.state == "stale" and bound.pipeline.reads_itself else ""
+            yield item
+        before = window
 
 
 def _one(
@@ -159,12 +179,7 @@ def _kind(
 def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -> Sequence[Window]:
     """The windows that should exist: from the stated start, or the first known, until now."""
     pipeline = bound.pipeline
-    known = []
-    for text in {*bound.target.published_windows(), *attempts}:
-        try:
-            known.append(Window.parse(text, every=pipeline.every, timezone=pipeline.timezone))
-        except SetpointError:
-            continue  # a window of the time before the grain or the zone was changed
+    known = windows_named({*bound.target.published_windows(), *attempts}, pipeline)
     if pipeline.every.is_incremental:
         return (Window.parse("incremental", every=pipeline.every, timezone=pipeline.timezone),)
     latest = Window.latest_complete(now, pipeline.every, pipeline.timezone)

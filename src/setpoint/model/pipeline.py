@@ -281,14 +281,20 @@ def _check_previous(pipeline: Pipeline) -> None:
         )
 
 
-def newest_of(ids: Iterable[str], pipeline: Pipeline) -> str:
-    """The newest of some windows of a pipeline, by their place in time; empty if there is none."""
+def windows_named(ids: Iterable[str], pipeline: Pipeline) -> list[Window]:
+    """The windows of a pipeline that some ids name, as a target or a ledger has kept them."""
     windows = []
     for text in ids:
         try:
             windows.append(Window.parse(text, every=pipeline.every, timezone=pipeline.timezone))
         except SetpointError:
             continue  # a window of the time before the grain or the zone was changed
+    return windows
+
+
+def newest_of(ids: Iterable[str], pipeline: Pipeline) -> str:
+    """The newest of some windows of a pipeline, by their place in time; empty if there is none."""
+    windows = windows_named(ids, pipeline)
     return max(windows).id if windows else ""
 
 

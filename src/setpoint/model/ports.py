@@ -277,9 +277,12 @@ class HoldingPort(SourcePort, Protocol):
     """
 
     def seen(self, window: Window, pinned: Pinned) -> Pinned:
-        """After `read`: what the read really sees, which may be newer than what was pinned."""
+        """After a read: what it sees of a window, which may be newer than what was pinned."""
         ...
 
     def release(self, window: Window) -> None:
-        """Let go of what a read of the window holds; harmless when it holds nothing."""
+        """Let go of what a read of the window holds, together with others or by itself.
+
+        Harmless when it holds nothing.
+        """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.model.grain import Grain
@@ -45,6 +45,18 @@ def covering(
         if len(found) > MOST_WINDOWS:
             raise _too_many()
     return tuple(found)
+
+
+def onward(windows: Iterable[Window], among: Iterable[Window]) -> set[Window]:
+    """The windows among some that come after the given ones, one after the other without a gap."""
+    begun, candidates = set(windows), set(among)
+    found: set[Window] = set()
+    for window in begun:
+        following = window.next()
+        while following in candidates and following not in begun:
+            found.add(following)
+            following = following.next()
+    return found
 
 
 def parse_windows(text: str, every: Grain | str, timezone: str = "UTC") -> tuple[Window, ...]:

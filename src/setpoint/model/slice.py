@@ -16,6 +16,7 @@ from typing import Any, Literal, cast, get_args
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.grain import Grain, Unit
 from setpoint.model.span import Stretch, windows_of
+from setpoint.model.wallclock import label_of, to_utc
 from setpoint.model.window import Window, unit_of
 
 ColumnKind = Literal["date", "timestamp", "timestamp_ntz", "string", "integer", "long"]
@@ -79,7 +80,8 @@ class SliceRule:
         if len(windows) > 1:
             return None
         if self.kind == "date" and str(stretch.grain) == "day":
-            return stretch.start.date().isoformat()
+            first, end = self.bounds(stretch)
+            return str(first) if (end - first).days == 1 else None
         return str(self._name(windows[0])) if self.by_name else None
 
     @property
@@ -96,15 +98,19 @@ class SliceRule:
         return next((unit for unit, (low, high) in ranges if low <= number <= high), None)
 
     def bounds(self, stretch: Stretch) -> tuple[Any, Any]:
-        """The half-open interval of values, for the kinds that are ordered in time."""
-        start, end = stretch.start, stretch.end
+        """The half-open interval of values, for the kinds that are ordered in time.
+
+        A local time is held against the label of the window. Where a day begins at one o'clock,
+        a column may hold times before that all the same, and they are of this date.
+        """
+        first, end = (label_of(bound, stretch.grain) for bound in (stretch.start, stretch.end))
         match self.kind:
             case "date":
-                return start.date(), end.date()
+                return first.date(), end.date()
             case "timestamp":
-                return start.astimezone(timezone.utc), end.astimezone(timezone.utc)
+                return to_utc(stretch.start), to_utc(stretch.end)
             case "timestamp_ntz":
-                return start.replace(tzinfo=None), end.replace(tzinfo=None)
+                return first, end
             case _:
                 raise TypeError(f"{self.kind} values are names, not an interval")
 

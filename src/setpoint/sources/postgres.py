@@ -19,6 +19,7 @@ from setpoint.model.mark import Mark
 from setpoint.model.run import UNKNOWN, Pinned
 from setpoint.model.slice import SliceRule
 from setpoint.model.source import Source
+from setpoint.model.span import Span, Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.sources.database.division import Part, division_of
 from setpoint.sources.database.probe import asked, failed, filled, fingerprint_of
@@ -58,6 +59,7 @@ class PostgresSource:
         self._looked: Relation | None = None
         self._seen: dict[Window, Pinned] = {}
         self._entered: dict[Window, Relation] = {}
+        self._confirmed: set[Window] = set()
 
     @property
     def label(self) -> str:
@@ -87,29 +89,43 @@ class PostgresSource:
         """A snapshot keeps the rows as they were; the files and the partitions are looked at.
 
         The locks of the read keep almost everybody off. Who attaches a partition needs no lock
-        that stands in their way, and a connection that was lost holds none.
+        that stands in their way, and a connection that was lost holds none. One look serves all
+        windows that were read together.
         """
         read = self._entered.get(window)
-        if read is None:
+        if read is None or window in self._confirmed:
+            self._confirmed.discard(window)
             return
         with self._failures(), self._snapshots.now(window, self._doing) as connection:
             difference = read.difference(stores_of(connection, read.oid))
         if difference:
             raise changed(self._name, self.label, difference)
+        self._confirmed = {other for other, entered in self._entered.items() if entered is read}
+        self._confirmed.discard(window)
 
     def bounds(self, window: Window) -> str:
         rule = self._rule(self._relation())
         return slice_sql(rule, window) if rule is not None else "whole table"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
+        return self._read(session, window, {window: pinned})
+
+    def read_span(
+        self, session: SparkSession, span: Span, pins: Mapping[Window, Pinned]
+    ) -> DataFrame:
+        return self._read(session, span, pins)
+
+    def _read(
+        self, session: SparkSession, stretch: Stretch, pins: Mapping[Window, Pinned]
+    ) -> DataFrame:
         with self._failures():
-            snapshot, found = self._enter(window, pinned)
+            snapshot, found = self._enter(stretch, pins)
             rule = self._rule(found)
             if rule is not None and rule.by_name:
                 ranges = ranges_of(snapshot.connection, found, rule.column, LOOKED_AT)
                 check_names(self._name, self.label, rule, self._every, ranges)
-            condition = slice_sql(rule, window) if rule is not None else "true"
-            return self._frame(session, snapshot, found, Part(condition, rule, window))
+            condition = slice_sql(rule, stretch) if rule is not None else "true"
+            return self._frame(session, snapshot, found, Part(condition, rule, stretch))
 
     def read_increment(
         self,
@@ -122,7 +138,7 @@ class PostgresSource:
 
         window = Window.parse(str(self._every), self._every, self._timezone)
         with self._failures():
-            snapshot, found = self._enter(window, pinned)
+            snapshot, found = self._enter(window, {window: pinned})
             condition, mark = increment_of(
                 snapshot.connection, found, self._source, after, again, self.label
             )
@@ -136,24 +152,26 @@ class PostgresSource:
         self._entered.pop(window, None)
         self._snapshots.release(window)
 
-    def _enter(self, window: Window, pinned: Pinned) -> tuple[Snapshot, Relation]:
-        """The snapshot of a window's reads, and the table in it; the probe is asked again there.
+    def _enter(self, stretch: Stretch, pins: Mapping[Window, Pinned]) -> tuple[Snapshot, Relation]:
+        """The snapshot of a read, and the table in it; the probe is asked again there.
 
-        The receipt then tells of the very rows that were read, whatever was committed since
-        the run was planned.
+        The receipts then tell of the very rows that were read, whatever was committed since
+        the runs were planned.
         """
-        snapshot, locked = self._snapshots.of(window, self._table)
+        snapshot, locked = self._snapshots.of(stretch, self._table)
         # What could not be locked by its name is locked by the plan of a query of all its rows.
         found = self._described(snapshot.connection, planned="false" if locked else "true")
         if found.moved:
             raise self._too_late(found.moved)
-        self._entered[window] = found
-        if self._source.probe:
-            seen = self._pinned(snapshot.connection, found, window)
-            if pinned.handle == _PUBLISHED and seen.fingerprint != pinned.fingerprint:
-                what, because = "the state that was published", "it has changed just now"
-                raise gone(self._name, self.label, what, because)
-            self._seen[window] = seen
+        self._confirmed.clear()
+        for window in windows_of(stretch):
+            self._entered[window] = found
+            if self._source.probe:
+                seen, pinned = self._pinned(snapshot.connection, found, window), pins[window]
+                if pinned.handle == _PUBLISHED and seen.fingerprint != pinned.fingerprint:
+                    what, because = "the state that was published", "it has changed just now"
+                    raise gone(self._name, self.label, what, because)
+                self._seen[window] = seen
         return snapshot, found
 
     def _frame(

@@ -64,9 +64,17 @@ def _shuffles(frame: DataFrame) -> bool:
 
 
 def _guarded(frame: DataFrame, window: Window, condition: str) -> DataFrame:
-    message = F.lit(
-        f"{OWN_START}SP-O02|Rows of {window.id} lie outside of the window: "
-        f"{condition} does not hold.{OWN_END}"
+    """The rows of a frame, or an error if one of them is not the window's.
+
+    A filter that depends on the rows alone would be moved down the plan, below joins, and would
+    see rows that the joins drop. One that names the task that it runs in stays where it is.
+    """
+    message = F.concat(
+        F.lit(
+            f"{OWN_START}SP-O02|Rows of {window.id} lie outside of the window: "
+            f"{condition} does not hold.{OWN_END} Task "
+        ),
+        F.spark_partition_id(),
     )
     inside = F.coalesce(F.expr(condition), F.lit(False))
     return frame.where(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from setpoint import Pipeline, delta, pipeline
+from setpoint import Pipeline, Window, delta, pipeline, previous
 from setpoint.flow.cascade import members_of
 from setpoint.model.ranges import parse_windows
 
@@ -33,10 +33,15 @@ GRAPH = {
 }
 
 
+def never(pipeline: Pipeline) -> tuple[Window, ...]:
+    """No window of it was ever published."""
+    return ()
+
+
 def chosen(root: str, text: str, *directions: Any) -> dict[str, list[str]]:
     one = PIPELINES[root]
     windows = parse_windows(text, one.every, one.timezone)
-    members = members_of(one, windows, PIPELINES, GRAPH, directions, NOW)
+    members = members_of(one, windows, PIPELINES, GRAPH, directions, NOW, never)
     return {m.pipeline.name: [window.id for window in m.windows] for m in members}
 
 
@@ -71,7 +76,7 @@ def test_both_directions_meet_in_the_middle() -> None:
 def test_a_window_needs_those_that_lie_in_it() -> None:
     one = PIPELINES["hours"]
     windows = parse_windows("2026-04-30T22..2026-05-01T01", one.every)
-    members = members_of(one, windows, PIPELINES, GRAPH, ["downstream"], NOW)
+    members = members_of(one, windows, PIPELINES, GRAPH, ["downstream"], NOW, never)
     needs = {m.pipeline.name: m.needs for m in members}
     by_day = {
         window.id: sorted(need.label for need in found) for window, found in needs["days"].items()
@@ -86,7 +91,7 @@ def test_a_day_needs_the_same_day_of_another_pipeline_and_not_itself() -> None:
     graph = {**GRAPH, "late": ("other", "late")}
     one = PIPELINES["other"]
     windows = parse_windows("2026-04-30", one.every)
-    members = members_of(one, windows, PIPELINES, graph, ["downstream"], NOW)
+    members = members_of(one, windows, PIPELINES, graph, ["downstream"], NOW, never)
     needs = {m.pipeline.name: m.needs for m in members}
     (found,) = needs["late"].values()
     assert [need.label for need in found] == ["other[2026-04-30]"]
@@ -97,10 +102,40 @@ def test_a_pipeline_that_reads_itself_needs_its_window_before() -> None:
     days = PIPELINES["days"]
     windows = parse_windows("2026-04-01..2026-04-03", days.every, days.timezone)
     graph = {**GRAPH, "days": ("days", "hours")}
-    (member,) = members_of(days, windows, PIPELINES, graph, (), NOW)
+    (member,) = members_of(days, windows, PIPELINES, graph, (), NOW, never)
     needs = {window.id: {need.label for need in found} for window, found in member.needs.items()}
     assert needs == {
         "2026-04-01": set(),
         "2026-04-02": {"days[2026-04-01]"},
         "2026-04-03": {"days[2026-04-02]"},
     }
+
+
+def test_downstream_goes_on_with_the_later_windows_of_a_pipeline_that_reads_itself() -> None:
+    """As far as they are published without a gap, and with what reads them in turn."""
+
+    def carry(window: Window, before: Any = previous("n int")) -> None:
+        return None
+
+    place = delta("balance", partition_by="at")
+    balance = pipeline(every="day", target=place, name="balance")(carry)
+    pipelines = {name: PIPELINES[name] for name in ("hours", "months")} | {"balance": balance}
+    graph = {"hours": (), "balance": ("balance", "hours"), "months": ("balance",)}
+    held = parse_windows("2026-03-01..2026-04-02,2026-04-04", "day")
+    hours = parse_windows("2026-03-30T22..2026-03-30T23", "hour")
+    members = members_of(
+        pipelines["hours"], hours, pipelines, graph, ["downstream"], NOW, lambda item: held
+    )
+    reasons = {m.pipeline.name: {w.id: m.reason(w) for w in m.windows} for m in members}
+    assert reasons["balance"] == {
+        "2026-03-30": "it reads hours",
+        "2026-03-31": "it goes on from the window before",
+        "2026-04-01": "it goes on from the window before",
+        "2026-04-02": "it goes on from the window before",
+    }
+    assert reasons["months"] == {"2026-03": "it reads balance", "2026-04": "it reads balance"}
+    needs = {w.id: {need.label for need in found} for w, found in members[1].needs.items()}
+    assert needs["2026-04-02"] == {"balance[2026-04-01]"}
+    held = parse_windows("2026-03-30..2026-04-01", "day")
+    (alone,) = members_of(balance, held[:1], pipelines, graph, (), NOW, lambda item: held)
+    assert alone.windows == [held[0]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from setpoint.errors import DefinitionError
 from setpoint.model.grain import Grain
+from setpoint.model.ranges import covering
 from setpoint.model.slice import SliceRule, typed
 from setpoint.model.window import Window
 
@@ -88,6 +90,42 @@ def test_the_bounds_of_neighbours_meet(instant: dt.datetime, every: str, timezon
     assert timed.bounds(window)[1] == timed.bounds(window.next())[0]
     assert not timed.holds(window, timed.bounds(window)[1])
     assert timed.holds(window, timed.bounds(window)[0])
+
+
+@pytest.mark.parametrize("every", ["day", "week", "month"])
+@pytest.mark.parametrize(
+    ("timezone", "day"),
+    [
+        ("America/Sao_Paulo", "2018-11-04"),  # begins at 01:00
+        ("Africa/Cairo", "2023-04-28"),
+        ("Asia/Beirut", "2026-03-29"),
+        ("America/Sao_Paulo", "2018-02-18"),  # the hour before it came twice
+        ("America/St_Johns", "2010-11-07"),  # begins a minute before that hour comes again
+        ("Pacific/Apia", "2011-12-30"),  # never came
+    ],
+)
+def test_a_local_time_belongs_to_the_window_of_its_date(
+    timezone: str, day: str, every: str
+) -> None:
+    """One window owns it even if the clock never showed it, or showed it twice."""
+    midnight = dt.datetime.fromisoformat(day)
+    around = midnight.replace(tzinfo=UTC)
+    near = covering(around - dt.timedelta(40), around + dt.timedelta(40), every, timezone)
+    local, dated = rule("timestamp_ntz", every, timezone), rule("date", every, timezone)
+    for quarter in range(-200, 200):
+        time = midnight + quarter * dt.timedelta(minutes=15)
+        (owner,) = (window for window in near if local.holds(window, time))
+        assert [owner] == [window for window in near if dated.holds(window, time.date())]
+        assert [owner] == [window for window in near if _selects(dated, window, time.date())]
+        assert local.index(near)(time) == owner
+        if every == "day" and (timezone, str(time.date())) != ("Pacific/Apia", "2011-12-30"):
+            assert owner.id == str(time.date())
+
+
+def _selects(dated: SliceRule, window: Window, day: dt.date) -> bool:
+    """Whether the condition on a date, as it is written, holds for a day."""
+    ends = [dt.date.fromisoformat(text) for text in re.findall("'(.*?)'", dated.predicate(window))]
+    return ends[0] <= day < ends[1] if ends[1:] else day == ends[0]
 
 
 def test_null_and_strange_values_belong_to_nobody() -> None:

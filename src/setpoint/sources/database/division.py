@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from setpoint.model.slice import SliceRule
-from setpoint.model.window import Window
+from setpoint.model.span import Stretch
 from setpoint.sources.database.relation import Relation, expected_rows
 from setpoint.targets.postgres.names import quote
 from setpoint.targets.postgres.slices import moment, slice_sql
@@ -34,11 +34,11 @@ Division = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Part:
-    """The rows to read: all that fulfil `condition`; `rule` and `window` say it is a window."""
+    """The rows to read: all that fulfil `condition`; `rule` and `stretch` say which time it is."""
 
     condition: str
     rule: SliceRule | None = None
-    window: Window | None = None
+    stretch: Stretch | None = None
 
 
 def division_of(
@@ -60,8 +60,8 @@ def divided(relation: Relation, part: Part, tasks: int, server_version: int) -> 
     """
     if tasks == 1 or not relation.blocks:
         return [[part.condition]]
-    if part.rule is not None and part.window is not None and part.rule.column in relation.indexed:
-        by_time = _by_time(part.rule, part.window, tasks * _STRETCHES_OF_TIME)
+    if part.rule is not None and part.stretch is not None and part.rule.column in relation.indexed:
+        by_time = _by_time(part.rule, part.stretch, tasks * _STRETCHES_OF_TIME)
         if len(by_time) >= tasks:
             return _dealt(by_time, tasks)
     each = _STRETCHES_OF_BLOCKS if server_version >= _TID_RANGES_FROM else 1
@@ -77,13 +77,13 @@ def stretches(start: Any, end: Any, most: int) -> list[tuple[Any, Any]]:
     return list(zip(edges, [*edges[1:], end], strict=True))
 
 
-def _by_time(rule: SliceRule, window: Window, most: int) -> list[str]:
+def _by_time(rule: SliceRule, stretch: Stretch, most: int) -> list[str]:
     if rule.kind not in ("date", "timestamp", "timestamp_ntz"):
-        return [slice_sql(rule, window)]
+        return [slice_sql(rule, stretch)]
     column = quote(rule.column)
     return [
         f"{column} >= {moment(rule.kind, low)} AND {column} < {moment(rule.kind, high)}"
-        for low, high in stretches(*rule.bounds(window), most)
+        for low, high in stretches(*rule.bounds(stretch), most)
     ]
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import SetpointError
+from setpoint.model.span import Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.targets.postgres.names import TableName, literal
 from setpoint.targets.postgres.server import SETTINGS, Server
@@ -77,14 +78,18 @@ class Snapshots:
         self.server = server
         self._held: dict[Window, tuple[ExitStack, Snapshot]] = {}
 
-    def of(self, window: Window, table: TableName) -> tuple[Snapshot, bool]:
-        """The snapshot of a window's reads, taken by the first, and whether the table is locked."""
-        if window in self._held:
-            held = self._held[window][1]
+    def of(self, stretch: Stretch, table: TableName) -> tuple[Snapshot, bool]:
+        """The snapshot of the reads of a window, or of windows that are read together.
+
+        The first read takes it. Also tells whether the table is locked.
+        """
+        windows = windows_of(stretch)
+        if windows[0] in self._held:
+            held = self._held[windows[0]][1]
             return held, held.lock(table)
         with ExitStack() as stack:
             made, locked = stack.enter_context(exported(self.server, table))
-            self._held[window] = stack.pop_all(), made
+            self._held.update(dict.fromkeys(windows, (stack.pop_all(), made)))
         return made, locked
 
     def now(self, window: Window, doing: str) -> AbstractContextManager[psycopg.Connection[Any]]:
@@ -94,7 +99,10 @@ class Snapshots:
         return looking(replace(self.server, url=self.server.reached_at(place)), doing)
 
     def release(self, window: Window) -> None:
-        """Let go of a window's snapshot; harmless when there is none, or the server has."""
+        """Let go of a window's snapshot; harmless when there is none, or the server has.
+
+        Windows that are read together are released together.
+        """
         held = self._held.pop(window, None)
         if held is not None:
             with suppress(SetpointError):
