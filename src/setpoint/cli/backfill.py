@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 from setpoint import edge
 from setpoint.cli import backfills
 from setpoint.cli.outcomes import data_of, error_data, line_of
-from setpoint.cli.output import Output
+from setpoint.cli.output import Output, Stopped
 from setpoint.cli.selection import (
     add_windows,
     chosen_parameters,
@@ -24,15 +24,18 @@ from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, shortene
 from setpoint.flow.backfill import USUALLY, Backfill, Choice, Only, Request, plan_backfill
 from setpoint.flow.cascade import Cascade, Direction, members_of
 from setpoint.flow.execution import Execution
+from setpoint.flow.plan import Bound
 from setpoint.flow.run import Ended, with_retries
 from setpoint.flow.status import expected_windows
-from setpoint.model.pipeline import Pipeline, windows_named
+from setpoint.flow.world import World
+from setpoint.model.pipeline import Pipeline, carrying
 from setpoint.model.window import Window
 from setpoint.project.discover import pipeline_named, project_pipelines
 from setpoint.project.graph import upstream_of
 from setpoint.project.wiring import Project
 
 _LISTED = 40
+_REASON = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,20 +91,33 @@ def execute(options: argparse.Namespace, output: Output) -> int:
 
         def planned(number: int) -> Backfill | Cascade:
             bound, now = project.bind(pipeline), edge.utc_now()
+            those = windows or _expected(bound, world, now)
             if directions := _directions(options):
-                those = windows or expected_windows(bound, world, now)
                 return _cascade(pipeline, those, directions, request, parameters, project)
-            return plan_backfill(bound, world, now, request, parameters, windows)
+            return plan_backfill(bound, world, now, request, parameters, those)
 
         plan = with_retries(world, pipeline.name, planned)
         lines = list(_lines(plan) if isinstance(plan, Backfill) else _members(plan))
-        if options.dry_run or not plan.windows:
+        if options.dry_run:
             output.answer(plan.as_dict(), lines)
             return 0
+        if not plan.windows:
+            return _nothing(Execution(plan, world), lines, output)
         for line in lines:
             output.note(line)
         _ask(plan, options, output)
         return _run(Execution(plan, world), output)
+
+
+def _expected(bound: Bound, world: World, now: datetime) -> Sequence[Window]:
+    found = expected_windows(bound, world, now)
+    if not found and bound.pipeline.start is None:
+        raise _usage(
+            f"{bound.pipeline.name} was never published and has no start=, so that nothing says "
+            "which windows it should have",
+            "Name them: --from A --to B; or give the pipeline a start.",
+        )
+    return found
 
 
 def _request(options: argparse.Namespace) -> Request:
@@ -150,7 +166,7 @@ def _cascade(
     graph = upstream_of(known.values(), project.config)
 
     def published(item: Pipeline) -> list[Window]:
-        return windows_named(project.bind(item).target.published_windows(), item)
+        return carrying(item, project.bind(item).target.published_windows())
 
     return Cascade(
         backfill_id=edge.new_attempt_id(),
@@ -168,7 +184,10 @@ def _cascade(
 
 def _members(plan: Cascade) -> Iterator[str]:
     """A cascade as a person reads it: the pipelines in their order, with their windows."""
-    yield f"{_number(plan.windows, 'window')} of {_number(len(plan.members), 'pipeline')}, in order"
+    yield (
+        f"{_number(plan.windows, 'window')} of {_number(len(plan.members), 'pipeline')}, in order; "
+        "what is up to date when its turn comes stays as it is"
+    )
     for member in plan.members:
         for reason, group in groupby(member.windows, member.reason):
             windows = list(group)
@@ -182,6 +201,7 @@ def _lines(plan: Backfill) -> Iterator[str]:
     which = (
         "all, also those that are done" if plan.request.restate else " and ".join(plan.request.only)
     )
+    start = plan.bound.pipeline.start
     rows = f", {plan.rows:,} rows to read" if plan.rows is not None else ""
     chunks = f" in {_number(len(plan.chunks), 'chunk')}" if plan.chunks else ""
     yield (
@@ -191,7 +211,9 @@ def _lines(plan: Backfill) -> Iterator[str]:
     if plan.alone and len(plan.chosen) > 1:
         yield f"  one window at a time: {plan.alone}"
     if plan.resumes:
-        yield f"  this goes on with backfill {plan.backfill_id}, which did not end"
+        yield f"  this goes on with backfill {plan.backfill_id}, which was not done"
+    if start and (early := sum(choice.window < start for choice in plan.chosen)):
+        yield f"  {_number(early, 'window')} before the start of the pipeline, {start.id}"
     listed = list(_stretches(plan.choices))
     for line in listed[:_LISTED]:
         yield f"  {line}"
@@ -208,10 +230,12 @@ def _stretches(choices: Sequence[Choice]) -> Iterator[str]:
     """Neighbours with one fate in one line."""
 
     def fate(choice: Choice) -> tuple[str, str, str]:
-        return choice.action, choice.status.state, choice.status.reason.split("  ", 1)[0][:100]
+        # Of a failure its code counts: what it says names its own window.
+        return choice.action, choice.status.state, choice.status.reason.split("  ", 1)[0]
 
-    for (action, state, reason), group in groupby(choices, fate):
+    for (action, state, _), group in groupby(choices, fate):
         same = list(group)
+        reason = shortened(same[0].status.reason, _REASON)
         first, last = same[0].window.id, same[-1].window.id
         which = first if len(same) == 1 else f"{first}..{last} ({len(same):,})"
         yield f"{action:7}  {which}  {state}{f': {reason}' if reason else ''}"
@@ -236,34 +260,65 @@ def _ask(plan: Backfill | Cascade, options: argparse.Namespace, output: Output) 
         raise _usage("it was not confirmed", "Nothing was done.")
 
 
+def _nothing(execution: Execution, lines: Sequence[str], output: Output) -> int:
+    """There is nothing to do, or nothing any more."""
+    output.event("plan", execution.plan.as_dict())
+    execution.settle()
+    output.answer(_data(execution, [], 0.0), lines)
+    return 0
+
+
 def _run(execution: Execution, output: Output) -> int:
     """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json."""
     plan, progress = execution.plan, execution.progress
     started = edge.utc_now()
     output.event("plan", plan.as_dict())
     errors: list[tuple[Ended, SetpointError]] = []
+    blocked: list[tuple[Ended, SetpointError]] = []
     windows: list[dict[str, Any]] = []
     last: Exception | None = None
-    for end in execution.run():
-        if end.outcome is None:
-            error = end.error
-            assert error is not None
-            told = error if isinstance(error, SetpointError) else output.unexpected(error)
-            if not end.blocked:
-                errors.append((end, told))
-            windows.append({"pipeline": end.pipeline, **error_data(end.window.id, told)})
-            if end.blocked:
-                windows[-1]["state"] = "blocked"
-            if error is not last:  # a chunk that fails for one cause has one error
-                output.note(str(told))
-            last = error
-        else:
-            windows.append({"pipeline": end.pipeline, **data_of(end.outcome)})
-            _tell_window(end, output)
-        output.event("window", windows[-1])
-        output.tell(_bar(execution, _since(started)))
+    stopped = False
+    try:
+        for end in execution.run():
+            if end.outcome is None:
+                error = end.error
+                assert error is not None
+                told = error if isinstance(error, SetpointError) else output.unexpected(error)
+                (blocked if end.blocked else errors).append((end, told))
+                windows.append({"pipeline": end.pipeline, **error_data(end.window.id, told)})
+                if end.blocked:
+                    windows[-1]["state"] = "blocked"
+                if error is not last:  # a chunk that fails for one cause has one error
+                    output.note(str(told))
+                last = error
+            else:
+                windows.append({"pipeline": end.pipeline, **data_of(end.outcome)})
+                _tell_window(end, output)
+            output.event("window", windows[-1])
+            output.tell(_bar(execution, _since(started)))
+    except KeyboardInterrupt:
+        stopped, progress.stopped = True, "interrupted"
     seconds = _since(started)
-    data = {
+    data = _data(execution, windows, seconds)
+    summary = list(_summary(execution, errors, blocked, seconds))
+    if stopped:
+        raise Stopped(data, summary)
+    if not errors and not progress.stopped:
+        output.answer(data, summary)
+        return 0
+    worst = max((error for _, error in errors), key=lambda error: error.exit_code, default=None)
+    if worst is None:
+        output.answer(data, summary, ok=False)
+        return 1
+    output.failed(data, summary, worst)
+    return worst.exit_code
+
+
+def _data(
+    execution: Execution, windows: Sequence[Mapping[str, Any]], seconds: float
+) -> dict[str, Any]:
+    plan, progress = execution.plan, execution.progress
+    return {
         "backfill": plan.backfill_id,
         "pipeline": plan.pipeline,
         "published": progress.published,
@@ -274,16 +329,6 @@ def _run(execution: Execution, output: Output) -> int:
         "seconds": round(seconds, 3),
         "windows": sorted(windows, key=lambda item: (item["pipeline"], item["window"])),
     }
-    summary = list(_summary(execution, errors, seconds))
-    if not errors and not progress.stopped:
-        output.answer(data, summary)
-        return 0
-    worst = max((error for _, error in errors), key=lambda error: error.exit_code, default=None)
-    if worst is None:
-        output.answer(data, summary, ok=False)
-        return 1
-    output.failed(data, summary, worst)
-    return worst.exit_code
 
 
 def _tell_window(end: Ended, output: Output) -> None:
@@ -311,7 +356,10 @@ def _bar(execution: Execution, seconds: float) -> str:
 
 
 def _summary(
-    execution: Execution, errors: Sequence[tuple[Ended, SetpointError]], seconds: float
+    execution: Execution,
+    errors: Sequence[tuple[Ended, SetpointError]],
+    blocked: Sequence[tuple[Ended, SetpointError]],
+    seconds: float,
 ) -> Iterator[str]:
     """What can be pasted into a ticket."""
     plan, progress = execution.plan, execution.progress
@@ -324,10 +372,17 @@ def _summary(
         *([f"{waiting:,} not started ({progress.stopped})"] if waiting else []),
     ]
     yield f"backfill {plan.backfill_id}  {plan.pipeline}  {', '.join(parts)} in {seconds:.1f} s"
-    for end, error in errors[:_LISTED]:
-        yield f"  failed  {end.pipeline}[{end.window.id}]  {error.code} {shortened(error.what)}"
-    if errors:
+    for word, ends in (("failed", errors), ("blocked", blocked)):
+        for end, error in ends[:_LISTED]:
+            told = f"{error.code} {shortened(error.what)}"
+            yield f"  {word}  {end.pipeline}[{end.window.id}]  {told}"
+        if len(ends) > _LISTED:
+            rest = len(ends) - _LISTED
+            yield f"  and {rest:,} more {word}; see: setpoint backfill show {plan.backfill_id}"
+    if errors and "failed" in plan.request.states:
         yield "  when they are repaired, the same command does what is left"
+    elif errors:
+        yield f"  when they are repaired: setpoint backfill {plan.pipeline} --only failed"
 
 
 def _since(started: datetime) -> float:

@@ -7,16 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from setpoint.errors import SetpointError
+from typing import NoReturn
 
 # The verbs and their one-line help; `setpoint --help` imports none of them.
 VERBS: dict[str, str] = {
     "init": "start a project: a setpoint.toml and a first pipeline",
     "run": "bring windows of a pipeline to the state of one clean run",
-    "backfill": "bring all missing, failed or stale windows of a pipeline up to date",
+    "backfill": "publish the missing and failed windows of a pipeline, or those you name",
     "plan": "show what a run would do, and why; runs no Spark job",
     "status": "show done, missing, failed and stale windows; runs no Spark job",
     "show": "show a window: receipt, attempts, steps, audits",
@@ -64,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_verb(words: list[str]) -> int:
-    from setpoint.cli.output import Output
+    from setpoint.cli.output import Output, forget_stdout
     from setpoint.errors import SetpointError
 
     verb = words[0]
@@ -92,28 +89,16 @@ def _run_verb(words: list[str]) -> int:
     except SetpointError as error:
         output.error(error)
         code = error.exit_code
-    except KeyboardInterrupt:
-        output.error(_interrupted())
+    except KeyboardInterrupt as stop:
+        output.interrupted(stop)
         code = 130
     except BrokenPipeError:
-        # The reader of our output has gone; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_stdout()
         code = 0
     except Exception as error:
         output.error(output.unexpected(error))
         code = 3
     return code
-
-
-def _interrupted() -> SetpointError:
-    from setpoint.errors import PermanentError
-
-    return PermanentError(
-        "SP-X02",
-        "Interrupted.",
-        state="Every window holds either its old rows or the new ones, never a mixture.",
-        next="Run the same command again; it is always safe.",
-    )
 
 
 def _help() -> str:

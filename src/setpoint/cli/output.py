@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,14 @@ from typing import Any
 from setpoint.errors import PermanentError, SetpointError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
+
+
+class Stopped(KeyboardInterrupt):
+    """An interrupt, with what was done until then."""
+
+    def __init__(self, data: Mapping[str, Any], lines: Sequence[str]) -> None:
+        super().__init__()
+        self.data, self.lines = data, lines
 
 
 class Output:
@@ -32,9 +41,7 @@ class Output:
         if self.as_json:
             self._envelope({"ok": ok, "data": data})
             return
-        lines = [text] if isinstance(text, str) else text
-        for line in lines:
-            print(line)
+        self._say(*([text] if isinstance(text, str) else text))
 
     def failed(self, data: Any, text: str | Iterable[str], error: SetpointError) -> None:
         """An answer that carries an error: some windows may have ended well."""
@@ -42,20 +49,19 @@ class Output:
         if self.as_json:
             self._envelope({"ok": False, "data": data, "error": error.as_dict()})
             return
-        for line in [text] if isinstance(text, str) else text:
-            print(line)
+        self._say(*([text] if isinstance(text, str) else text))
 
     def line(self, text: str) -> None:
         """A part of the answer that should not wait for the rest; silent with --json."""
         if not self.as_json:
             self._clear()
-            print(text, flush=True)
+            self._say(text)
 
     def event(self, name: str, data: Any) -> None:
         """Something that happened, as a line of JSON before the answer; silent without --json."""
         if self.as_json:
             body = {"event": name, "schema": f"setpoint.{self._verb}/1", "data": data}
-            print(json.dumps(body, default=str, ensure_ascii=False), flush=True)
+            self._say(json.dumps(body, default=str, ensure_ascii=False))
 
     @property
     def is_live(self) -> bool:
@@ -90,6 +96,19 @@ class Output:
             return
         print(self._paint(str(error), "red", self._colour_err), file=sys.stderr, flush=True)
 
+    def interrupted(self, stop: KeyboardInterrupt) -> None:
+        """Somebody pressed Ctrl-C, or a scheduler ended the command."""
+        error = PermanentError(
+            "SP-X02",
+            "Interrupted.",
+            state="Every window holds either its old rows or the new ones, never a mixture.",
+            next="Run the same command again; it is always safe.",
+        )
+        if isinstance(stop, Stopped):
+            self.failed(stop.data, stop.lines, error)
+        if not (isinstance(stop, Stopped) and self.as_json):
+            self.error(error)
+
     def unexpected(self, error: Exception) -> SetpointError:
         """What nobody thought of, as an error; its trace is for whoever asks for it."""
         if self._traces:
@@ -111,7 +130,16 @@ class Output:
 
     def _envelope(self, body: dict[str, Any]) -> None:
         ordered = {"ok": body.pop("ok"), "schema": f"setpoint.{self._verb}/1", **body}
-        print(json.dumps(ordered, default=str, ensure_ascii=False), flush=True)
+        self._say(json.dumps(ordered, default=str, ensure_ascii=False))
+
+    def _say(self, *lines: str) -> None:
+        """Lines on stdout. When nobody reads them any more, the work goes on all the same."""
+        try:
+            for line in lines:
+                print(line)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            forget_stdout()
 
     def _clear(self) -> None:
         if self._live_length:
@@ -121,6 +149,11 @@ class Output:
 
     def _paint(self, text: str, colour: str, wanted: bool) -> str:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
+
+
+def forget_stdout() -> None:
+    """Its reader has gone; there is nobody left to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> list[str]:

@@ -23,9 +23,10 @@ from setpoint.flow.steps import USUAL, How, Plan
 from setpoint.flow.world import World
 from setpoint.ledger import BackfillRecord, LedgerError
 from setpoint.model.fingerprint import digest
-from setpoint.model.pipeline import windows_named
+from setpoint.model.pipeline import carrying
 from setpoint.model.ports import HoldingPort
 from setpoint.model.ranges import onward
+from setpoint.model.run import UNKNOWN
 from setpoint.model.span import follows
 from setpoint.model.window import Window
 
@@ -103,7 +104,7 @@ class Backfill:
     chunks: tuple[tuple[Plan, ...], ...]
     alone: str
     started_at: datetime
-    resumes: bool = False
+    recorded: str = ""
     following: tuple[Window, ...] = ()
 
     @property
@@ -111,15 +112,23 @@ class Backfill:
         return self.bound.pipeline.name
 
     @property
+    def resumes(self) -> bool:
+        return bool(self.recorded)
+
+    @property
     def chosen(self) -> list[Choice]:
         return [choice for choice in self.choices if choice.chosen]
 
     @property
     def rows(self) -> int | None:
-        """The rows that will be read, as far as the sources tell without being read."""
-        sizes = [_rows_of(plan) for chunk in self.chunks for plan in chunk]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if sizes and len(known) == len(sizes) else None
+        """The rows that will be read, as far as the sources tell without being read.
+
+        Hours that lie in the files of one day are told these files each; they count once.
+        """
+        plans = [plan for chunk in self.chunks for plan in chunk]
+        if not plans or any(_rows_of(plan) is None for plan in plans):
+            return None
+        return sum({part: rows or 0 for plan in plans for part, rows in _parts_of(plan)}.values())
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -224,8 +233,8 @@ def plan_backfill(
     following: set[Window] = set()
     if bound.pipeline.reads_itself:
         choices = list(_carried_on(choices))
-        published = windows_named(bound.target.published_windows(), bound.pipeline)
-        following = onward((choice.window for choice in choices if choice.chosen), published)
+        begun = [choice.window for choice in choices if choice.chosen]
+        following = onward(begun, carrying(bound.pipeline, bound.target.published_windows()))
     chosen = [choice.plan.run.window for choice in choices if choice.chosen]
     how = How(restate=True) if request.restate else USUAL
     todo = [choice.plan for choice in choices if choice.chosen]
@@ -245,16 +254,16 @@ def plan_backfill(
         chunks=tuple(tuple(chunk) for chunk in chunks),
         alone=why_alone(bound),
         started_at=before.started_at if before else now,
-        resumes=before is not None,
+        recorded=before.plan if before else "",
         following=tuple(sorted(following)),
     )
 
 
 def _carried_on(choices: Sequence[Choice]) -> Iterator[Choice]:
-    """The choices with every window after the first chosen one: what it brings is carried on."""
+    """The choices with the published windows after a chosen one: what it brings is carried on."""
     begun = False
     for choice in choices:
-        begun = begun or choice.chosen
+        begun = choice.chosen or (begun and choice.plan.state.published)
         yield replace(choice, chosen=begun)
 
 
@@ -270,7 +279,11 @@ def _restated(plan: Plan, before: BackfillRecord | None, request: Request) -> bo
 def _unfinished(
     world: World, pipeline: str, request: Request, windows: Sequence[Window]
 ) -> BackfillRecord | None:
-    """The latest backfill that was asked for in the same way, if its process ended before it."""
+    """The latest backfill that was asked for in the same way, if it is not done.
+
+    Of one that ended with failures the windows that failed are left. Which those are the windows'
+    own states tell, but for windows that are published again although they are done.
+    """
     if world.ledger is None:
         return None
     try:
@@ -281,6 +294,8 @@ def _unfinished(
     same = (item for item in known if json.loads(item.plan).get("asked") == asked)
     record = next(same, None)
     if record is None or record.state == "interrupted":
+        return record
+    if record.state == "failed" and request.restate:
         return record
     gone = world.is_alive(record.host, record.pid, record.process_started) is False
     return record if record.state == "running" and gone else None
@@ -298,10 +313,18 @@ def _rows_of(plan: Plan) -> int | None:
 
     What is read whole, such as a lookup, is not read once for every window.
     """
-    sources = plan.run.pipeline.sources
-    sizes = [pinned.rows for name, pinned in plan.run.inputs.items() if not sources[name].whole]
+    sizes = [rows for _, rows in _parts_of(plan)]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
+
+
+def _parts_of(plan: Plan) -> Iterator[tuple[tuple[str, str], int | None]]:
+    """The parts of its inputs that a window reads, each with its rows."""
+    sources = plan.run.pipeline.sources
+    for name, pinned in plan.run.inputs.items():
+        known = pinned.fingerprint != UNKNOWN
+        if not sources[name].whole:
+            yield (name, pinned.fingerprint if known else plan.run.window.id), pinned.rows
 
 
 def chunks_of(bound: Bound, plans: Sequence[Plan], longest: int | None = None) -> list[list[Plan]]:

@@ -35,6 +35,14 @@ class Work(Protocol):
         ...
 
     @property
+    def recorded(self) -> str:
+        """The plan of the backfill that this one goes on with, as it was recorded, if there is one.
+
+        What was planned first is what its progress is told of.
+        """
+        ...
+
+    @property
     def asked(self) -> dict[str, Any]:
         """What makes two backfills the same request."""
         ...
@@ -95,6 +103,13 @@ class Execution:
             identifier, now = self.plan.backfill_id, self._world.now()
             self._tell(lambda ledger: ledger.end_backfill(identifier, state, now))
 
+    def settle(self) -> None:
+        """Nothing is left of it: what goes on with an earlier one ends that one."""
+        if self.plan.recorded:
+            identifier, now = self.plan.backfill_id, self._world.now()
+            self._begin()
+            self._tell(lambda ledger: ledger.end_backfill(identifier, "done", now))
+
     def _stops(self) -> bool:
         """Whether nothing further is to be started."""
         limit, ledger = self.plan.request.max_failures, self._world.ledger
@@ -119,7 +134,7 @@ class Execution:
             host=host,
             pid=pid,
             process_started=started,
-            plan=json.dumps({**plan.as_dict(), "asked": plan.asked}),
+            plan=plan.recorded or json.dumps({**plan.as_dict(), "asked": plan.asked}),
         )
         self._tell(lambda ledger: ledger.begin_backfill(record))
 

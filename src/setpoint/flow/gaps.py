@@ -9,7 +9,6 @@ from setpoint.errors import PermanentError, UsageError
 from setpoint.model.pipeline import Pipeline, windows_named
 from setpoint.model.ports import TargetPort
 from setpoint.model.ranges import covering
-from setpoint.model.run import Run
 from setpoint.model.window import Window
 
 
@@ -73,17 +72,19 @@ def gaps_of(
     return found
 
 
-def refuse_gap(run: Run, gap: tuple[str, Sequence[Window]] | None) -> None:
-    """Refuse to read windows that are not there: they would count as windows without rows."""
-    if gap is None:
-        return
+def gap_error(
+    pipeline: Pipeline, window: Window, gap: tuple[str, Sequence[Window]]
+) -> PermanentError:
+    """Windows that are not there are not read: they would count as windows without rows."""
     name, missing = gap
     more = f" and {len(missing) - 1:,} more windows" if len(missing) > 1 else ""
+    were = "were" if more else "was"
     ids = missing[0].id if len(missing) == 1 else f"{missing[0].id}..{missing[-1].id}"
-    raise PermanentError(
+    return PermanentError(
         "SP-R07",
-        f"{run.label} reads {name}, of which {missing[0].id}{more} was never published.",
+        f"{pipeline.name}[{window.id}] reads {name}, of which {missing[0].id}{more} {were} never "
+        "published.",
         why="They would count as windows without rows.",
         next=f"Publish them first: setpoint backfill {name} --window {ids}; or read what is there: "
-        f"setpoint run {run.pipeline.name} --window {run.window.id} --force",
+        f"setpoint run {pipeline.name} --window {window.id} --force",
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.flow import steps
-from setpoint.flow.gaps import Upstream, gaps_of
+from setpoint.flow.gaps import Upstream, gap_error, gaps_of
 from setpoint.flow.late import changed_inputs, following, late_inputs
 from setpoint.flow.recording import recall_from
 from setpoint.flow.steps import EVERY, USUAL, How, Plan, Step
@@ -86,9 +86,15 @@ def plan(
         )
     code, definition = pipeline.code, pipeline.definition()
     states = bound.target.inspect(windows, recall)
-    pinned = _pinned(bound, windows, states, how)
-    first = following(pipeline, bound.target)
     gaps = gaps_of(bound.upstream, windows)
+    try:
+        pinned = _pinned(bound, windows, states, how)
+    except PermanentError as error:
+        if not gaps or how.force:
+            raise
+        # The table of a pipeline that was never run is not there yet.
+        raise gap_error(pipeline, *next(iter(gaps.items()))) from error
+    first = following(pipeline, bound.target)
     mechanism = ""
     plans = []
     for window in windows:

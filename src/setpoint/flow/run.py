@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from setpoint.errors import PermanentError, SetpointError, UsageError
 from setpoint.flow.attempt import Attempt
-from setpoint.flow.gaps import refuse_gap
+from setpoint.flow.gaps import gap_error
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound, plan, plan_of_frame
 from setpoint.flow.recording import Recording, attempt_record, recall_from
@@ -200,7 +200,8 @@ def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:
         if not plan.is_unchanged:
             if not plan.how.force:
                 refuse_late(plan.run, plan.state)
-                refuse_gap(plan.run, plan.gap)
+                if plan.gap is not None:
+                    raise gap_error(plan.run.pipeline, plan.run.window, plan.gap)
             refuse_lost(bound, plan)
     except SetpointError as error:
         return error

@@ -131,7 +131,8 @@ def _carried_on(bound: Bound, found: Iterable[WindowStatus]) -> Iterator[WindowS
     before, cause = None, ""
     for item in found:
         window = item.window
-        if cause and item.state == "done" and before == window.previous():
+        goes_on = before == window.previous() and window != bound.pipeline.start
+        if cause and item.state == "done" and goes_on:
             yield replace(item, state="stale", reason=f"it goes on from {cause}, which is stale")
         else:
             cause = window.id if item.state == "stale" and bound.pipeline.reads_itself else ""
@@ -156,7 +157,10 @@ def _kind(
         if attempt is not None and attempt.state in _ENDED_BADLY:
             return "failed", attempt.error_text or attempt.state
         if attempt is not None and attempt.is_open:
-            return "missing", "an attempt is open: running, or dead (setpoint recover)"
+            return (
+                "missing",
+                "an attempt is open: it is running, or nobody can tell (setpoint recover)",
+            )
         if attempt is not None:
             return "missing", "the ledger knows a publish that the target does not hold"
         return "missing", "never published"
@@ -177,7 +181,10 @@ def _kind(
 
 
 def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -> Sequence[Window]:
-    """The windows that should exist: from the stated start, or the first known, until now."""
+    """The windows that should exist: from the stated start, or the first known, until now.
+
+    One in the future that is known all the same is there by itself.
+    """
     pipeline = bound.pipeline
     known = windows_named({*bound.target.published_windows(), *attempts}, pipeline)
     if pipeline.every.is_incremental:
@@ -187,15 +194,25 @@ def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -
         known.append(pipeline.start)
     if not known:
         return ()
-    first, last = min(known), max([latest, *(w for w in known if w != pipeline.start)])
-    return windows_between(first, last) if first <= last else ()
+    first = min(known)
+    complete = windows_between(first, latest) if first <= latest else ()
+    return (*complete, *sorted(w for w in set(known) if w > latest and w != pipeline.start))
 
 
 def _latest_attempts(world: World, pipeline: str) -> dict[str, AttemptRecord]:
     if world.ledger is None:
         return {}
     try:
-        return dict(world.ledger.latest_attempts(pipeline))
+        found = world.ledger.latest_attempts(pipeline)
     except LedgerError as error:
         world.warn(str(error))
         return {}
+    return {window: _seen_to_end(world, attempt) for window, attempt in found.items()}
+
+
+def _seen_to_end(world: World, attempt: AttemptRecord) -> AttemptRecord:
+    """An attempt whose process is gone has crashed, though nobody was there to record it."""
+    host, pid, started = attempt.host, attempt.pid, attempt.process_started
+    if attempt.state != "running" or world.is_alive(host, pid, started) is not False:
+        return attempt
+    return replace(attempt, state="crashed", error_text="its process ended before it did")

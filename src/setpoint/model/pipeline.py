@@ -292,6 +292,11 @@ def windows_named(ids: Iterable[str], pipeline: Pipeline) -> list[Window]:
     return windows
 
 
+def carrying(pipeline: Pipeline, ids: Iterable[str]) -> list[Window]:
+    """Those of some windows that may go on from the one before: the start begins with nothing."""
+    return [window for window in windows_named(ids, pipeline) if window != pipeline.start]
+
+
 def newest_of(ids: Iterable[str], pipeline: Pipeline) -> str:
     """The newest of some windows of a pipeline, by their place in time; empty if there is none."""
     windows = windows_named(ids, pipeline)

@@ -72,6 +72,7 @@ class Adapters:
                 source.before,
                 self.target(pipeline),
                 lambda: self.source(name, table, pipeline),
+                pipeline.start,
             )
         origin = source.origin
         match origin:

@@ -15,6 +15,8 @@ from setpoint.model.pipeline import Pipeline
 from setpoint.project.adapters import place_of
 from setpoint.project.config import Config, invalid
 
+_NAME = "setpoint_pipelines_"
+
 
 def project_pipelines(config: Config) -> dict[str, Pipeline]:
     """Every pipeline of the project; without a project there is nothing to speak of."""
@@ -42,6 +44,18 @@ def pipelines(config: Config) -> dict[str, Pipeline]:
             found[item.name] = item
     _refuse_shared_targets(list(found.values()), config)
     return found
+
+
+def loaded(config: Config) -> list[Pipeline]:
+    """The pipelines of those files of the project that this process has read by now."""
+    files = set(_files(config))
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith(_NAME)]
+    return [
+        item
+        for module in modules
+        if module.__file__ and Path(module.__file__) in files
+        for item in _in_module(module)
+    ]
 
 
 def pipeline_named(config: Config, reference: str) -> Pipeline:
@@ -90,7 +104,7 @@ def _files(config: Config) -> Iterator[Path]:
 def _load(file: Path, root: Path) -> ModuleType:
     """Import a file under a name of its own; its folder and the root are importable from it."""
     mark = hashlib.sha256(str(file).encode()).hexdigest()[:8]
-    name = f"setpoint_pipelines_{file.stem}_{mark}"
+    name = f"{_NAME}{file.stem}_{mark}"
     if name in sys.modules:
         return sys.modules[name]
     for folder in (str(root), str(file.parent)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,10 +19,12 @@ from setpoint.flow.world import World
 from setpoint.ledger import Ledger, LedgerError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.pipeline import pipeline as define
-from setpoint.model.table import Table, delta, iceberg, parquet, postgres
+from setpoint.model.ports import TargetPort
+from setpoint.model.table import TABLES, Table, delta, iceberg, parquet, postgres
 from setpoint.model.write import Replace
-from setpoint.project.adapters import Adapters
+from setpoint.project.adapters import Adapters, place_of
 from setpoint.project.config import Config
+from setpoint.project.discover import loaded
 
 if TYPE_CHECKING:
     from setpoint.spark.session import Sessions
@@ -136,15 +138,21 @@ class Project:
             target,
             sources,
             Bound(aside, adapters.target(aside), {}) if aside is not None else None,
-            {
-                name: Upstream(pipeline, target, before=True)
-                if item.before
-                else Upstream(item.pipeline, adapters.target(item.pipeline))
-                for name, item in pipeline.sources.items()
-                if item.before or (item.pipeline is not None and item.time)
-            },
+            dict(self._upstream(pipeline, target)),
             again=lambda: self.bind(pipeline),
         )
+
+    def _upstream(self, pipeline: Pipeline, target: TargetPort) -> Iterator[tuple[str, Upstream]]:
+        """The pipelines whose windows are read, whether a source names them or their table."""
+        tables = {place_of(item.target, self.config): item for item in loaded(self.config)}
+        for name, item in pipeline.sources.items():
+            other = item.pipeline
+            if other is None and isinstance(item.origin, TABLES):
+                other = tables.get(place_of(item.origin, self.config))
+            if item.before:
+                yield name, Upstream(pipeline, target, before=True)
+            elif other is not None and other.name != pipeline.name and item.time:
+                yield name, Upstream(other, self.adapters.target(other))
 
     def bind_history(self, name: str, uri: str) -> Bound:
         """The target of a `publish()` call, known from the ledger alone; enough to recover."""

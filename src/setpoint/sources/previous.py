@@ -29,13 +29,19 @@ class PreviousSource:
     """The source port for what the window before holds.
 
     `table` makes the source that reads the target's table. It is asked anew for every plan: the
-    table has changed by then, by this very pipeline.
+    table has changed by then, by this very pipeline. The window `start` begins with nothing, also
+    where somebody has published one before it.
     """
 
     def __init__(
-        self, name: str, schema: str, target: TargetPort, table: Callable[[], SourcePort]
+        self,
+        name: str,
+        schema: str,
+        target: TargetPort,
+        table: Callable[[], SourcePort],
+        start: Window | None,
     ) -> None:
-        self._name, self._schema = name, schema
+        self._name, self._schema, self._start = name, schema, start
         self._target, self._table = target, table
         self._now: SourcePort | None = None
 
@@ -47,18 +53,17 @@ class PreviousSource:
         return self._table().connectors() if self._target.table_id() else frozenset()
 
     def pin(self, windows: Sequence[Window]) -> Mapping[Window, Pinned]:
-        before = {window: window.previous() for window in windows}
+        before = {window: window.previous() for window in windows if window != self._start}
         states = self._target.inspect(list(before.values()))
         published = [earlier for earlier in before.values() if states[earlier].published]
         if not published:
             return dict.fromkeys(windows, _NONE)
         self._now = self._table()
         pins = self._now.pin(published)
-        return {
+        return dict.fromkeys(windows, _NONE) | {
             window: replace(pins[earlier], fingerprint=_fingerprint(states[earlier]))
-            if earlier in pins
-            else _NONE
             for window, earlier in before.items()
+            if earlier in pins
         }
 
     def pin_published(self, window: Window, recorded: Mapping[str, Any]) -> Pinned:

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -80,6 +80,9 @@ class Sessions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is KeyboardInterrupt and self._own is not None and not _is_connect(self._own):
+            with suppress(Exception):  # what is under way ends with errors that nobody asked for
+                self._own.sparkContext.setLogLevel("OFF")
         self.close()
 
     @property
@@ -124,6 +127,7 @@ class Sessions:
             engine_check(spark)
             require_connectors(spark, connectors)
             return spark
+        logging.getLogger().addFilter(_is_no_interrupt)
         return _start(settings, connectors)
 
     def _stop_own(self) -> None:
@@ -135,6 +139,11 @@ class Sessions:
             own.stop()
         if not connect:
             stop_jvm()
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Py4J logs where Ctrl-C met it; it reaches the caller as an exception all the same."""
+    return not str(record.msg).startswith("KeyboardInterrupt while sending command")
 
 
 def active_session() -> SparkSession | None:
