@@ -6,6 +6,10 @@ job per day in one session. Through setpoint: `setpoint backfill`, and the same 
 nothing changed. Every measurement is a process of its own, so that its start-up counts.
 
     python bench/backfill.py [--orders 20000] [--rounds 3] [--long 3650] [--json]
+                             [--dbt PYTHON] [--sqlmesh PYTHON]
+
+With the Python of an environment that has dbt-spark[session], or SQLMesh and PySpark, the same
+range goes through that tool too, twice.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ import time
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+
+from rivals import TOOLS, Rival, Unusable, rival, surroundings
 
 FIRST = date(2015, 1, 1)
 CUSTOMERS = 10_000
@@ -76,9 +82,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--long", type=int, default=3650, help="windows of the long one; 0: none")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    for tool in TOOLS:
+        parser.add_argument(f"--{tool.name}", metavar="PYTHON", help=f"measure {tool.name} too")
     options = parser.parse_args()
+    try:
+        rivals = [rival(tool, python) for tool in TOOLS if (python := getattr(options, tool.name))]
+    except Unusable as reason:
+        print(reason, file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory(prefix="setpoint-bench-") as folder:
-        figures = measured(Path(folder), options.orders, options.rounds, options.long)
+        figures = measured(Path(folder), options.orders, options.rounds, options.long, rivals)
     if options.json:
         print(json.dumps(figures))
     else:
@@ -86,30 +99,42 @@ def main() -> int:
     return 0
 
 
-def measured(folder: Path, orders: int, rounds: int, long: int) -> dict[str, Any]:
+def measured(
+    folder: Path, orders: int, rounds: int, long: int, rivals: list[Rival]
+) -> dict[str, Any]:
     project = make_project(folder, orders, max(365, long))
+    for one in rivals:
+        one.make_project(folder, project / "orders", FIRST)
     seconds: dict[str, list[float]] = {}
     memory: dict[int, float] = {}
 
-    def note(name: str, *command: str) -> None:
-        taken, peak = timed(project, *command)
+    def note(name: str, *command: str, by: Rival | None = None) -> None:
+        place, env = (folder / by.name, surroundings()) if by else (project, None)
+        taken, peak = timed(place, *command, env=env)
         seconds.setdefault(name, []).append(taken)
         if name.startswith("setpoint_"):
             memory[int(name.rsplit("_", 1)[1])] = peak
 
     for number in range(rounds):
         for days in (30, 365):
-            ways = {
-                f"bound_{days}": lambda days=days: note(f"bound_{days}", *by_hand("once", days)),
-                f"setpoint_{days}": lambda days=days: note(f"setpoint_{days}", *ours(days)),
+            ways: dict[str, tuple[tuple[str, ...], Rival | None]] = {
+                f"bound_{days}": (by_hand("once", days), None),
+                f"setpoint_{days}": (ours(days), None),
+                **{f"{one.name}_{days}": (one.command(FIRST, days), one) for one in rivals},
             }
             # They take turns in going first: the first finds other caches than the second.
             forget(project)
+            for one in rivals:
+                one.forget(folder)
             for name in sorted(ways, reverse=bool(number % 2)):
-                ways[name]()
-            if days == 365:
-                check(project, days)
+                command, by = ways[name]
+                note(name, *command, by=by)
+            for place in (project / "by_hand_once", *(one.table(folder) for one in rivals)):
+                check(project, place, days)
         note("unchanged_365", *ours(365))
+        for one in rivals:
+            note(f"{one.name}_unchanged_365", *one.command(FIRST, 365), by=one)
+            check(project, one.table(folder), 365)
     forget(project)
     note("loop_365", *by_hand("loop", 365))
     if long:
@@ -126,6 +151,14 @@ def measured(folder: Path, orders: int, rounds: int, long: int) -> dict[str, Any
         "orders": orders,
         "rounds": rounds,
     }
+    for one in rivals:
+        figures[f"{one.name}_versions"] = one.versions
+        for what, us in (
+            ("30", "setpoint_30"),
+            ("365", "setpoint_365"),
+            ("unchanged_365", "unchanged_365"),
+        ):
+            figures[f"{one.name}_{what}"] = round(middle[f"{one.name}_{what}"] / middle[us], 2)
     if long:
         grown = (middle[f"setpoint_{long}"] / long) / (middle["setpoint_365"] / 365)
         figures[f"per_window_{long}_over_365"] = round(grown, 3)
@@ -186,12 +219,12 @@ def forget(project: Path) -> None:
         shutil.rmtree(project / name, ignore_errors=True)
 
 
-def timed(project: Path, *command: str) -> tuple[float, float]:
+def timed(project: Path, *command: str, env: dict[str, str] | None = None) -> tuple[float, float]:
     """Seconds of a process, and the most memory in MiB that it and its JVM had at once."""
     started = time.monotonic()
     errors = project / "errors.txt"
     with errors.open("w") as stderr:
-        process = subprocess.Popen(command, cwd=project, stdout=stderr, stderr=stderr)
+        process = subprocess.Popen(command, cwd=project, env=env, stdout=stderr, stderr=stderr)
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, memory_of(process.pid))
@@ -217,16 +250,18 @@ def memory_of(pid: int) -> float:
     return total * resource.getpagesize() / 2**20
 
 
-def check(project: Path, days: int) -> None:
-    """Both ways must have given the same rows, orders and sums for every day."""
+def check(project: Path, other: Path, days: int) -> None:
+    """Another way must have given the same rows, orders and sums for every day."""
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
 
-    theirs = by_day(ds.dataset(project / "by_hand_once", partitioning="hive").to_table())
+    theirs = by_day(ds.dataset(other, partitioning="hive").to_table())
     ours = by_day(DeltaTable(project / "summary").to_pyarrow_dataset().to_table())
     if len(ours) != days or ours != theirs:
         differing = [day for day in {*ours, *theirs} if ours.get(day) != theirs.get(day)]
-        raise SystemExit(f"{len(ours)} days through setpoint; {sorted(differing)[:5]} differ")
+        raise SystemExit(
+            f"{len(ours)} days through setpoint; {sorted(differing)[:5]} differ in {other}"
+        )
 
 
 def by_day(table: Any) -> dict[str, tuple[Any, ...]]:
