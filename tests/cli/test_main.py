@@ -394,3 +394,102 @@ def test_a_run_that_cannot_be_planned_is_a_failed_attempt(
     shown = envelope(capfd)
     assert isinstance(shown["data"], dict)
     assert shown["data"]["pipelines"][0]["counts"]["failed"] == 1
+
+
+def test_a_reader_who_goes_away_does_not_end_the_work(tmp_path: Path) -> None:
+    """`setpoint backfill ... | head -1` does all windows, and its exit code is theirs."""
+    done = tmp_path / "done"
+    text = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from setpoint.cli.output import Output\n"
+        "output = Output('backfill', as_json=False, environment={})\n"
+        "sys.stdin.read()\n"
+        "for number in range(3):\n"
+        "    output.line(str(number))\n"
+        f"Path({str(done)!r}).touch()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, said = process.communicate()
+    assert (process.returncode, said) == (0, b"")
+    assert done.exists()
+
+
+def test_the_table_of_a_pipeline_that_was_never_run_is_a_gap(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whether the source names the pipeline or its table; the next step is to run it."""
+    (project / "pipelines" / "named.py").write_text(
+        "from setpoint import delta, pipeline, source\n\n"
+        "@pipeline(every='day', target=delta('named', partition_by='d'))\n"
+        "def named(window, rows=source(delta('./out'), time='d')):\n"
+        "    return rows\n"
+    )
+    assert main(["backfill", "named", "--window", "2026-04-25"]) == 3
+    said = capfd.readouterr().err
+    assert said.startswith("SP-R07  named[2026-04-25] reads daily, of which 2026-04-25 was never")
+    assert "setpoint backfill daily --window 2026-04-25" in said
+
+
+def test_a_backfill_says_that_nothing_tells_it_the_windows(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    daily = project / "pipelines" / "daily.py"
+    daily.write_text(PIPELINE.replace(', start="2026-04-20"', ""))
+    assert main(["backfill", "daily"]) == 2
+    assert "has no start=" in capfd.readouterr().err
+
+
+def test_a_backfill_with_nothing_to_do_answers_like_any_other(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    daily = project / "pipelines" / "daily.py"
+    daily.write_text(PIPELINE.replace("2026-04-20", "2999-01-01"))
+    assert main(["backfill", "daily", "--json"]) == 0
+    plan, answer = map(json.loads, capfd.readouterr().out.splitlines())
+    assert plan["event"] == "plan"
+    counts = ("published", "unchanged", "failed", "blocked", "not_started")
+    assert [answer["data"][name] for name in counts] == [0] * 5
+    assert answer["data"]["windows"] == []
+
+
+def test_windows_of_the_past_and_of_dead_processes(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One in the future makes none before it missing; one whose process is gone has failed."""
+    with Project(find_config(project)) as opened:
+        ledger, now = opened.ledger(), edge.utc_now()
+        assert ledger is not None
+        host, _, started = edge.process_identity()
+        for number, window in enumerate(("2026-04-20", "2999-01-01")):
+            dead = AttemptRecord(
+                attempt_id=f"a{number}",
+                pipeline="daily",
+                window_id=window,
+                run_key="",
+                state="running",
+                started_at=now,
+                host=host,
+                pid=2**22 + 1,
+                process_started=started,
+            )
+            ledger.begin(dead)
+    assert main(["backfill", "daily", "--dry-run", "--json"]) == 0
+    shown = envelope(capfd)
+    assert isinstance(shown["data"], dict)
+    windows = shown["data"]["windows"]
+    assert [windows[0][key] for key in ("state", "reason")] == [
+        "failed",
+        "its process ended before it did",
+    ]
+    ids = [item["window"] for item in windows]
+    assert ids[-1] == "2999-01-01"
+    assert ids[-2] < edge.utc_now().date().isoformat()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -326,6 +328,51 @@ def test_a_finished_backfill_is_not_resumed_and_an_unfinished_one_is(lab: Any, o
     third = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
     assert third.plan.backfill_id != first.plan.backfill_id
     assert third.plan.windows == 2
+
+
+def test_a_restatement_that_lost_its_end_is_settled(lab: Any, orders: Any) -> None:
+    """Killed after its last commit, it has nothing left to do; to ask again is a new one then."""
+    job = per_span(lab, orders)
+    first = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
+    time.sleep(1)  # receipts tell whole seconds
+    under_way = first.run()
+    assert [next(under_way).window.id for _ in range(2)] == ["2026-04-01", "2026-04-02"]
+    under_way.close()
+    second = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
+    assert (second.plan.backfill_id, second.plan.windows) == (first.plan.backfill_id, 0)
+    second.settle()
+    third = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
+    assert third.plan.backfill_id != first.plan.backfill_id
+    assert third.plan.windows == 2
+
+
+def test_a_restatement_that_failed_does_what_is_left(lab: Any, orders: Any) -> None:
+    """What was published again is not published a third time; the record keeps its first plan."""
+    broken = lab.root / "broken"
+    broken.touch()
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        if window.id == "2026-04-02" and broken.exists():
+            raise ValueError("not today")
+        return summed(rows).where(F.col("d") == window.date)
+
+    made = lab.define(job)
+    fill(lab, made, "2026-04-01..2026-04-03")
+    first = planned(lab, made, "2026-04-01..2026-04-03", restate=True)
+    time.sleep(1)  # receipts tell whole seconds
+    assert [end.error is None for end in first.run()].count(False) == 1
+    broken.unlink()
+    second = planned(lab, made, "2026-04-01..2026-04-03", restate=True)
+    assert second.plan.backfill_id == first.plan.backfill_id
+    assert [end.window.id for end in second.run()] == ["2026-04-02"]
+    ledger = lab.world().ledger
+    assert ledger is not None
+    record = ledger.backfill(first.plan.backfill_id)
+    assert record is not None
+    assert record.state == "done"
+    actions = [window["action"] for window in json.loads(record.plan)["windows"]]
+    assert actions == ["restate", "run", "restate"]
+    assert planned(lab, made, "2026-04-01..2026-04-03", restate=True).plan.windows == 3
 
 
 def late(lab: Any) -> None:

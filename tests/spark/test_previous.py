@@ -192,3 +192,19 @@ def test_a_backfill_carries_a_correction_on(lab: Any) -> None:
     assert {end.outcome.state for end in ended.values()} == {"published"}
     assert [balances(lab, n)[1] for n in (1, 2, 3, 4)] == [1010, 1020, 1030, 1040]
     assert {end.outcome.state for end in fill(lab, job, only=("all",)).values()} == {"unchanged"}
+
+
+def test_the_start_begins_with_nothing(lab: Any, balance: Pipeline) -> None:
+    """Also where somebody has published a window before it."""
+    early = lab.frame([(1, 1000, dt.date(2026, 3, 31))], "account int, amount bigint, d date")
+    early.write.format("delta").mode("append").save(str(lab.root / "moves"))
+    fill(lab, balance, "2026-03-31..2026-04-01")
+    assert balances(lab, 1) == {1: 10, 2: 5}
+
+
+def test_a_correction_is_not_carried_into_windows_that_were_never_there(lab: Any) -> None:
+    job = poisoned(lab, [], start="2026-04-01")
+    fill(lab, job, "2026-04-01..2026-04-02")
+    row = lab.frame([(1, 1000, day(1))], "account int, amount bigint, d date")
+    row.write.format("delta").mode("append").save(str(lab.root / "moves"))
+    assert list(fill(lab, job, only=("stale",))) == ["2026-04-01", "2026-04-02"]

@@ -219,6 +219,10 @@ def _lines(plan: Backfill) -> Iterator[str]:
         yield f"  {line}"
     if len(listed) > _LISTED:
         yield f"  and {len(listed) - _LISTED:,} more lines; all of them: --dry-run --json"
+    yield from _following(plan)
+
+
+def _following(plan: Backfill) -> Iterator[str]:
     if plan.following:
         first, last = plan.following[0].id, plan.following[-1].id
         which = first if first == last else f"{first}..{last} ({len(plan.following):,})"
@@ -262,8 +266,14 @@ def _ask(plan: Backfill | Cascade, options: argparse.Namespace, output: Output) 
 
 def _nothing(execution: Execution, lines: Sequence[str], output: Output) -> int:
     """There is nothing to do, or nothing any more."""
-    output.event("plan", execution.plan.as_dict())
+    plan = execution.plan
+    output.event("plan", plan.as_dict())
     execution.settle()
+    if plan.recorded:
+        lines = [
+            *lines,
+            "  nothing was left of it, so that it is ended; the same command begins anew",
+        ]
     output.answer(_data(execution, [], 0.0), lines)
     return 0
 
@@ -379,6 +389,8 @@ def _summary(
         if len(ends) > _LISTED:
             rest = len(ends) - _LISTED
             yield f"  and {rest:,} more {word}; see: setpoint backfill show {plan.backfill_id}"
+    if isinstance(plan, Backfill) and progress.published:
+        yield from _following(plan)
     if errors and "failed" in plan.request.states:
         yield "  when they are repaired, the same command does what is left"
     elif errors:

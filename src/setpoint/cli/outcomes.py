@@ -63,7 +63,8 @@ def line_of(output: Output, outcome: Outcome) -> str:
     receipt = outcome.receipt
     if outcome.state == "unchanged" or receipt is None:
         return f"{output.paint('unchanged', 'dim')}  {label}  {outcome.reason}"
-    what = "receipt only, same rows" if outcome.only_receipt else f"{receipt.rows:,} rows"
+    rows = f"{receipt.rows:,} {'row' if receipt.rows == 1 else 'rows'}"
+    what = "receipt only, same rows" if outcome.only_receipt else rows
     tries = f", {outcome.tries} tries" if outcome.tries > 1 else ""
     return (
         f"{output.paint('published', 'green')}  {label}  {what}, generation {receipt.generation}, "

@@ -114,7 +114,8 @@ class Execution:
         """Whether nothing further is to be started."""
         limit, ledger = self.plan.request.max_failures, self._world.ledger
         if limit is not None and len(self.progress.failed) >= limit:
-            self.progress.stopped = f"{len(self.progress.failed):,} windows have failed"
+            failed = len(self.progress.failed)
+            self.progress.stopped = "one has failed" if failed == 1 else f"{failed:,} have failed"
         elif ledger is not None:
             try:
                 record = ledger.backfill(self.plan.backfill_id)

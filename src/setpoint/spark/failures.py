@@ -21,6 +21,9 @@ _TRANSIENT = re.compile(
 # What Py4J says when a call got no answer at all; it has no Java exception to show then.
 _NO_ANSWER = re.compile(r"An error occurred while calling \S+|\w+ does not exist in the JVM")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_NOT_WRITABLE = re.compile(
+    r"Mkdirs failed to create|Read-only file system|AccessControlException|Permission denied"
+)
 _PACKAGE = re.compile(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):")
 _NOISE = re.compile(r"^(\s+at |\.\.\. \d+ more|Driver stacktrace|Traceback|  File )")
 
@@ -39,6 +42,14 @@ def explain(error: BaseException, doing: str, *, code: str = "SP-S04") -> Setpoi
             f"{_capital(doing)} failed: the disk is full ({cause}).",
             state="The target is unchanged; what was staged is not visible to any reader.",
             next="Make room, then run again. See: setpoint recover",
+        )
+    if _NOT_WRITABLE.search(text):
+        return PermanentError(
+            code,
+            f"{_capital(doing)} failed: something there cannot be read or written ({cause}).",
+            why="It is read-only, or this user has no right to it.",
+            state="The target is unchanged; what was staged is not visible to any reader.",
+            next="Give this user the right, or correct the path, then run again.",
         )
     if jvm_ended(error):
         return TransientError(

@@ -11,7 +11,8 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 from pyspark.errors import PythonException
 
-from setpoint.spark.failures import jvm_ended, root_cause
+from setpoint.errors import PermanentError
+from setpoint.spark.failures import explain, jvm_ended, root_cause
 
 
 @pytest.fixture
@@ -69,3 +70,11 @@ def test_the_cause_of_a_function_that_failed_in_a_worker_is_what_python_said() -
         "ModuleNotFoundError: No module named 'helping'\n"
     )
     assert root_cause(PythonException(text)) == "ModuleNotFoundError: No module named 'helping'"
+
+
+def test_a_place_that_cannot_be_written_is_said_to_be_so() -> None:
+    """Hadoop says only that it failed to make a folder."""
+    told = explain(OSError("Mkdirs failed to create file:/ro/out/x (exists=false)"), "staging x")
+    assert isinstance(told, PermanentError)
+    assert "cannot be read or written" in told.what
+    assert "read-only" in (told.why or "")
