@@ -200,13 +200,17 @@ class UnknownCommitError(SetpointError):
 
 
 def words_of(error: BaseException) -> str:
-    """An error of the user's own code: its kind, and the first line of what it says if any."""
+    """An error of the user's own code: its kind, and what it says if anything, in one line.
+
+    What Spark says goes on with plans and traces: of that, the line that names the cause.
+    """
     text = str(error).split("JVM stacktrace", 1)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # Py4J's first line names the call, its second what Java said.
     java = [line[2:] for line in lines[1:2] if line.startswith(": ")]
-    first = next(iter([*java, *lines]), "")
-    return ": ".join(part for part in (type(error).__name__, first[:400]) if part)
+    sparks = type(error).__module__.startswith(("pyspark", "py4j"))
+    said = java[0] if java else " ".join(lines[:1] if sparks else lines)
+    return ": ".join(part for part in (type(error).__name__, shortened(said)) if part)
 
 
 def place_in(file: str, error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyspark.errors import AnalysisException
+
 from setpoint.errors import words_of
 
 
@@ -14,4 +16,5 @@ def test_an_error_of_java_says_what_java_said() -> None:
     )
     said = words_of(RuntimeError(text))
     assert said.endswith("ClassNotFoundException: Failed to find the data source: delta")
-    assert words_of(ValueError("one\ntwo")) == "ValueError: one"
+    assert words_of(ValueError("two are wrong:\n  a\n\n  b")) == "ValueError: two are wrong: a b"
+    assert words_of(AnalysisException("no column a\n'Project [a]")).endswith(": no column a")
