@@ -488,7 +488,7 @@ def test_windows_of_the_past_and_of_dead_processes(
     windows = shown["data"]["windows"]
     assert [windows[0][key] for key in ("state", "reason")] == [
         "failed",
-        "its process ended before it did",
+        "its process ended before it did (setpoint recover)",
     ]
     ids = [item["window"] for item in windows]
     assert ids[-1] == "2999-01-01"

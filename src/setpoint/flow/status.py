@@ -30,6 +30,7 @@ STATES: dict[WindowState, str] = {
     "unknown": "is published, but its receipt or its inputs cannot be looked at",
 }
 
+_DIED = "its process ended before it did (setpoint recover)"
 _ENDED_BADLY = ("failed", "refused", "crashed", "unknown")
 
 
@@ -215,4 +216,4 @@ def _seen_to_end(world: World, attempt: AttemptRecord) -> AttemptRecord:
     host, pid, started = attempt.host, attempt.pid, attempt.process_started
     if attempt.state != "running" or world.is_alive(host, pid, started) is not False:
         return attempt
-    return replace(attempt, state="crashed", error_text="its process ended before it did")
+    return replace(attempt, state="crashed", error_text=_DIED)
