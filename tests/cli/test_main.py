@@ -464,12 +464,13 @@ def test_a_backfill_with_nothing_to_do_answers_like_any_other(
 def test_windows_of_the_past_and_of_dead_processes(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One in the future makes none before it missing; one whose process is gone has failed."""
+    """One in the future makes none before it missing, nor does a slip before the start; one whose
+    process is gone has failed."""
     with Project(find_config(project)) as opened:
         ledger, now = opened.ledger(), edge.utc_now()
         assert ledger is not None
         host, _, started = edge.process_identity()
-        for number, window in enumerate(("2026-04-20", "2999-01-01")):
+        for number, window in enumerate(("2026-04-20", "2999-01-01", "1999-01-01")):
             dead = AttemptRecord(
                 attempt_id=f"a{number}",
                 pipeline="daily",
@@ -491,5 +492,5 @@ def test_windows_of_the_past_and_of_dead_processes(
         "its process ended before it did (setpoint recover)",
     ]
     ids = [item["window"] for item in windows]
-    assert ids[-1] == "2999-01-01"
+    assert (ids[0], ids[-1]) == ("2026-04-20", "2999-01-01")
     assert ids[-2] < edge.utc_now().date().isoformat()

@@ -317,9 +317,9 @@ def _run(execution: Execution, output: Output) -> int:
         output.answer(data, summary)
         return 0
     worst = max((error for _, error in errors), key=lambda error: error.exit_code, default=None)
-    if worst is None:
+    if worst is None:  # it was cancelled, from outside
         output.answer(data, summary, ok=False)
-        return 1
+        return 130
     output.failed(data, summary, worst)
     return worst.exit_code
 
@@ -395,6 +395,8 @@ def _summary(
         yield "  when they are repaired, the same command does what is left"
     elif errors:
         yield f"  when they are repaired: setpoint backfill {plan.pipeline} --only failed"
+    elif waiting:
+        yield "  the same command does what is left"
 
 
 def _since(started: datetime) -> float:

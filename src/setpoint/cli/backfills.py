@@ -19,6 +19,14 @@ ACTIONS = ("list", "show", "cancel")
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
+    if options.dry_run or (options.pipeline == "list" and options.id is not None):
+        odd = "--dry-run" if options.dry_run else f"{options.id!r:.80}"
+        raise UsageError(
+            "SP-C01",
+            f"{odd} has no meaning for backfill {options.pipeline}.",
+            state=NOTHING_STARTED,
+            next="Leave it out.",
+        )
     with open_project(options, output) as project:
         ledger = project.ledger()
         if ledger is None:
@@ -38,7 +46,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         return _cancel(ledger, record, output)
 
 
-_COLUMNS = ("backfill", "pipeline", "state", "started", "windows", "published", "failed", "left")
+_COLUMNS = ("backfill", "pipeline", "state", "started", "windows", "done", "failed", "left")
 
 
 def _named(ledger: Ledger, identifier: str | None) -> BackfillRecord:
@@ -92,7 +100,7 @@ def _summed(ledger: Ledger, record: BackfillRecord) -> Mapping[str, Any]:
         "state": _state(record),
         "started": record.started_at.isoformat(timespec="seconds"),
         "windows": len(windows),
-        "published": counts["published"] + counts["unchanged"],
+        "done": counts["published"] + counts["unchanged"],
         "failed": counts["failed"] + counts["refused"] + counts["crashed"] + counts["unknown"],
         "left": counts["waiting"] + counts["running"],
     }
@@ -102,7 +110,7 @@ def _show(ledger: Ledger, record: BackfillRecord, output: Output) -> int:
     summed, windows = _summed(ledger, record), _windows(ledger, record)
     lines = [
         f"backfill {record.backfill_id}  {record.pipeline}  {summed['state']}, "
-        f"started {summed['started']}: {summed['published']:,} of {summed['windows']:,} done, "
+        f"started {summed['started']}: {summed['done']:,} of {summed['windows']:,} done, "
         f"{summed['failed']:,} failed, {summed['left']:,} left",
         *table(
             [

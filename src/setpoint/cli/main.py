@@ -78,7 +78,9 @@ def _run_verb(words: list[str]) -> int:
             allow_abbrev=False,
         )
         module.configure(parser)
-        parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        parser.add_argument(
+            "--json", action="store_true", help="JSON on stdout; its last line is the answer"
+        )
         parser.add_argument("--config", metavar="FILE", help="the setpoint.toml to use")
         parser.add_argument(
             "-v", "--verbose", action="store_true", help="tell every step on stderr"

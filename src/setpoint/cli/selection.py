@@ -40,10 +40,9 @@ def add_windows(parser: argparse.ArgumentParser, default: str) -> None:
 
 def positive(text: str) -> int:
     """The value of an option that counts something."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number of 1 or more")
+    return int(text)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

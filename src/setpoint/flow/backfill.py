@@ -165,6 +165,7 @@ class Backfill:
         """Some chunks at a time, each in a session of its own."""
         waiting = list(self.chunks)
         under_way: set[Future[list[Ended]]] = set()
+        interrupt: KeyboardInterrupt | None = None
         with ThreadPoolExecutor(self.request.jobs) as pool:
             while waiting or under_way:
                 while waiting and len(under_way) < self.request.jobs:
@@ -172,9 +173,19 @@ class Backfill:
                         waiting.clear()
                         break
                     under_way.add(pool.submit(_all_of, self.bound, waiting.pop(0), world))
-                ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                try:
+                    ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                except KeyboardInterrupt as stop:
+                    # What is under way goes on to its end, and is told. A second one does not wait.
+                    if interrupt is not None:
+                        raise
+                    interrupt = stop
+                    waiting.clear()
+                    continue
                 for future in ended:
                     yield from future.result()
+        if interrupt is not None:
+            raise interrupt
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON values."""

@@ -80,11 +80,14 @@ def gap_error(
     more = f" and {len(missing) - 1:,} more windows" if len(missing) > 1 else ""
     were = "were" if more else "was"
     ids = missing[0].id if len(missing) == 1 else f"{missing[0].id}..{missing[-1].id}"
+    publish = f"Publish them first: setpoint backfill {name} --window {ids}"
+    force = f"setpoint run {pipeline.name} --window {window.id} --force"
+    # To go on from a window that is not there would be to begin with nothing.
+    own = name == pipeline.name
     return PermanentError(
         "SP-R07",
         f"{pipeline.name}[{window.id}] reads {name}, of which {missing[0].id}{more} {were} never "
         "published.",
         why="They would count as windows without rows.",
-        next=f"Publish them first: setpoint backfill {name} --window {ids}; or read what is there: "
-        f"setpoint run {pipeline.name} --window {window.id} --force",
+        next=publish if own else f"{publish}; or read what is there: {force}",
     )

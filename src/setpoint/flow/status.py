@@ -184,20 +184,24 @@ def _kind(
 def _expected(bound: Bound, attempts: dict[str, AttemptRecord], now: datetime) -> Sequence[Window]:
     """The windows that should exist: from the stated start, or the first known, until now.
 
-    One in the future that is known all the same is there by itself.
+    One outside of that which was published all the same is there by itself, and so is one of the
+    future that was tried. One of the past that was tried only, before the start, was a slip.
     """
     pipeline = bound.pipeline
-    known = windows_named({*bound.target.published_windows(), *attempts}, pipeline)
     if pipeline.every.is_incremental:
         return (Window.parse("incremental", every=pipeline.every, timezone=pipeline.timezone),)
-    latest = Window.latest_complete(now, pipeline.every, pipeline.timezone)
-    if pipeline.start is not None:
-        known.append(pipeline.start)
-    if not known:
+    published = windows_named(bound.target.published_windows(), pipeline)
+    tried = windows_named(attempts, pipeline)
+    first = pipeline.start or min(published or tried, default=None)
+    if first is None:
         return ()
-    first = min(known)
-    complete = windows_between(first, latest) if first <= latest else ()
-    return (*complete, *sorted(w for w in set(known) if w > latest and w != pipeline.start))
+    latest = Window.latest_complete(now, pipeline.every, pipeline.timezone)
+    others = {*published, *(window for window in tried if window > latest)}
+    return (
+        *sorted(window for window in others if window < first),
+        *(windows_between(first, latest) if first <= latest else ()),
+        *sorted(window for window in others if window > max(first, latest)),
+    )
 
 
 def _latest_attempts(world: World, pipeline: str) -> dict[str, AttemptRecord]:

@@ -73,6 +73,8 @@ def parse_windows(text: str, every: Grain | str, timezone: str = "UTC") -> tuple
     found: dict[dt.datetime, Window] = {}
     for item in text.split(","):
         first_id, dots, last_id = item.partition("..")
+        if dots and not (first_id.strip(" ") and last_id.strip(" ")):
+            raise _invalid(f"The range {shortened(item.strip(' '))} lacks an end.", "Write A..B.")
         first, last = _ends(first_id.strip(" "), grain, timezone)
         if dots:
             _, last = _ends(last_id.strip(" "), grain, timezone)

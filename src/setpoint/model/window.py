@@ -58,7 +58,8 @@ class Window:
             raise _wrong_grain(text, "does not say how long it is", "Give its grain as well.")
         grain = Grain.parse(unit if every is None else every)
         if grain.unit != unit:
-            raise _wrong_grain(text, f"is a {unit}, not a window of {grain}", _form(grain))
+            one = f"an {unit}" if unit == "hour" else f"a {unit}"
+            raise _wrong_grain(text, f"is {one}, not a window of {grain}", _form(grain))
         if label_of(label, grain) != label:
             raise _wrong_grain(text, f"is not on a boundary of {grain}", _form(grain))
         zone = zone_of(timezone)
