@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Mapping
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
@@ -299,6 +300,29 @@ def test_chunks_at_once_have_sessions_of_their_own(lab: Any, orders: Any) -> Non
     assert len(lab.rows("out")) == 18
     assert len({session for session, _ in seen}) == 3
     assert all(pool.startswith("run ") for _, pool in seen)
+
+
+def test_an_interrupt_lets_chunks_under_way_end_and_tells_them(
+    lab: Any, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was published is in the summary; nothing further is started."""
+    from setpoint.flow import backfill
+
+    calls: list[None] = []
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        calls.append(None)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return wait(*given, **more)
+
+    monkeypatch.setattr(backfill, "wait", interrupted)
+    told: list[str] = []
+    ends = planned(lab, per_span(lab, orders), longest=1, jobs=2).run()
+    with pytest.raises(KeyboardInterrupt):
+        told.extend(end.window.id for end in ends)
+    assert sorted(told) == ["2026-04-01", "2026-04-02"]
+    assert {row[1] for row in lab.rows("out")} == {day(1), day(2)}
 
 
 def test_rows_of_an_input_that_cannot_tell_are_not_published_again(lab: Any) -> None:
