@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from setpoint import edge
+from setpoint import delta, edge, pipeline
 from setpoint.cli.main import VERBS, main
 from setpoint.flow.steps import Plan
 from setpoint.ledger import AttemptRecord
@@ -494,3 +494,12 @@ def test_windows_of_the_past_and_of_dead_processes(
     ids = [item["window"] for item in windows]
     assert (ids[0], ids[-1]) == ("2026-04-20", "2999-01-01")
     assert ids[-2] < edge.utc_now().date().isoformat()
+
+
+def test_what_reads_no_table_does_not_look_for_other_pipelines(project_dir: Path) -> None:
+    """`publish()` in a project whose pipelines are elsewhere is no reason for an error."""
+    (project_dir / "setpoint.toml").write_text('[pipelines]\npaths = ["nowhere"]\n')
+    target = delta("out", partition_by="d")
+    made = pipeline(every="day", target=target, name="made")(lambda window: None)
+    with Project(find_config(project_dir)) as opened:
+        assert opened.bind(made).upstream == {}

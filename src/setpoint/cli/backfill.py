@@ -23,7 +23,7 @@ from setpoint.cli.selection import (
 from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, shortened
 from setpoint.flow.backfill import USUALLY, Backfill, Choice, Only, Request, plan_backfill
 from setpoint.flow.cascade import Cascade, Direction, members_of
-from setpoint.flow.execution import Execution
+from setpoint.flow.execution import CANCELLED, Execution
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import Ended, with_retries
 from setpoint.flow.status import expected_windows
@@ -395,7 +395,7 @@ def _summary(
         yield "  when they are repaired, the same command does what is left"
     elif errors:
         yield f"  when they are repaired: setpoint backfill {plan.pipeline} --only failed"
-    elif waiting:
+    elif waiting and not (plan.request.restate and progress.stopped == CANCELLED):
         yield "  the same command does what is left"
 
 

@@ -13,6 +13,8 @@ from setpoint.flow.run import Ended
 from setpoint.flow.world import World
 from setpoint.ledger import BackfillRecord, BackfillState, Ledger, LedgerError
 
+CANCELLED = "it was cancelled"
+
 
 class Work(Protocol):
     """What is planned: windows of one pipeline, or of pipelines that feed each other."""
@@ -122,7 +124,7 @@ class Execution:
             except LedgerError:
                 record = None  # history only: it must not stop the work
             if record is not None and record.state == "cancelled":
-                self.progress.stopped = "it was cancelled"
+                self.progress.stopped = CANCELLED
         return bool(self.progress.stopped)
 
     def _begin(self) -> None:

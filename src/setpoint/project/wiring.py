@@ -144,7 +144,9 @@ class Project:
 
     def _upstream(self, pipeline: Pipeline, target: TargetPort) -> Iterator[tuple[str, Upstream]]:
         """The pipelines whose windows are read, whether a source names them or their table."""
-        tables = {place_of(item.target, self.config): item for item in loaded(self.config)}
+        by_table = [item for item in pipeline.sources.values() if isinstance(item.origin, TABLES)]
+        known = loaded(self.config) if by_table else []
+        tables = {place_of(item.target, self.config): item for item in known}
         for name, item in pipeline.sources.items():
             other = item.pipeline
             if other is None and isinstance(item.origin, TABLES):
