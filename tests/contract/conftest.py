@@ -173,10 +173,12 @@ def _batch(
         + "\n"
         for row in rows
     ]
-    arrays: list[Any] = [pa.array(lines, pa.string()), _hashes(rows)]
-    for key in keys:
-        arrays.append(_hashes([tuple(row[columns.index(name)] for name in key) for row in rows]))
-    return pa.RecordBatch.from_arrays(arrays, names=[f"c{n}" for n in range(len(arrays))])
+    arrays = {"piece": pa.array([0] * len(rows), pa.int32()), "line": pa.array(lines, pa.string())}
+    arrays["hash"] = _hashes(rows)
+    for number, key in enumerate(keys):
+        values = [tuple(row[columns.index(name)] for name in key) for row in rows]
+        arrays[f"key{number}"] = _hashes(values)
+    return pa.RecordBatch.from_pydict(arrays)
 
 
 def _hashes(rows: Rows) -> pa.Array:

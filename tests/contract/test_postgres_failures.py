@@ -104,9 +104,7 @@ def task_failure(url: str, copy: str, line: str) -> Exception:
 
     import pyarrow as pa
 
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array([line]), pa.array([1], pa.int64())], names=["c0", "c1"]
-    )
+    batch = pa.RecordBatch.from_pydict({"piece": [0], "line": [line], "hash": [1]})
     try:
         list(ingesting(url, SETTINGS, copy, 0, 0)([batch]))
     except psycopg.Error:

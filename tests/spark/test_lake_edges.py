@@ -25,7 +25,7 @@ from setpoint import (
     source,
 )
 from setpoint.model.mark import Mark
-from setpoint.spark.stage import pinned_settings
+from setpoint.spark.settings import pinned_settings
 
 ROWS = "id int, op string, seq long"
 TARGET = delta("out")

@@ -5,9 +5,19 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from setpoint import InsertNew, Merge, RefusedError, postgres, unique
+from setpoint import (
+    InsertNew,
+    Merge,
+    RefusedError,
+    Replace,
+    SetpointError,
+    not_null,
+    postgres,
+    unique,
+)
 
 LOWER = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
 OUT = postgres("out", connection="test")
@@ -53,3 +63,54 @@ def test_a_key_in_two_spellings_is_one_key_for_the_merge_and_for_the_audit(
     with pytest.raises(RefusedError, match=r"SP-A01.*unique\(id\)"):
         lab.run(job)
     assert db.all("SELECT * FROM events") == []
+
+
+def test_lines_of_any_length_arrive_whole(lab: Any, db: Any) -> None:
+    """Long ones travel in pieces, between short ones, and each is counted once."""
+    texts = ["x", "€" * 3_200, "a\\b\n\t" * 9_000, "𝄞" * 40_001 + "end", ""]
+    rows = [(number, text) for number, text in enumerate(texts)]
+    db.all("CREATE TABLE out (id int PRIMARY KEY, v text)")
+
+    def job(texts: list[str]) -> Any:
+        # Made on the JVM: with a function in Python in its plan Spark cuts nothing.
+        made = [f"({n}, unhex('{text.encode().hex()}'))" for n, text in enumerate(texts)]
+        query = f"SELECT id, CAST(v AS STRING) AS v FROM VALUES {', '.join(made)} AS t(id, v)"
+        return lab.define(
+            lambda window: lab.spark.sql(query),
+            target=OUT,
+            write=Replace(),
+            audits=[unique("id"), not_null("v")],
+        )
+
+    outcomes = [lab.run(job(texts)) for _ in range(2)]
+    assert [outcome.state for outcome in outcomes] == ["published", "unchanged"]
+    assert db.all("SELECT id, v FROM out ORDER BY id") == rows
+
+
+def test_a_long_text_that_is_none_is_refused_as_a_short_one_is(lab: Any, db: Any) -> None:
+    """Cut into pieces, its bytes would become other characters."""
+    db.all("CREATE TABLE out (v text)")
+    broken = "concat(repeat('x', 20000), CAST(X'FF' AS STRING)) AS v"
+    job = lab.define(
+        lambda window: lab.spark.range(1).selectExpr(broken), target=OUT, write=Replace()
+    )
+    with pytest.raises(SetpointError, match="invalid byte sequence"):
+        lab.run(job)
+    assert db.all("SELECT * FROM out") == []
+
+
+def test_the_batches_of_a_users_python_function_stay_as_they_are(lab: Any, db: Any) -> None:
+    """Its rows may be of any size, so that nobody but Spark limits them."""
+    db.all("CREATE TABLE out (id int)")
+
+    def sizes(batches: Any) -> Any:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"id": pa.array([len(batch)], pa.int32())})
+
+    def function(window: Any) -> Any:
+        return lab.spark.range(0, 7_000, 1, 1).mapInArrow(sizes, "id int")
+
+    lab.run(lab.define(function, target=OUT, write=Replace()))
+    assert db.all("SELECT id FROM out") == [(7_000,)]
+    for name in ("maxBytesPerBatch", "maxRecordsPerBatch"):
+        assert lab.spark.conf.get(f"spark.sql.execution.arrow.{name}") in ("67108864b", "10000")

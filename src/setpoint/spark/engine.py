@@ -89,7 +89,7 @@ class GivenSession(_Engine):
 
 def pinned(session: SparkSession) -> AbstractContextManager[None]:
     """The settings that rows depend on, for the length of a block."""
-    from setpoint.spark.stage import pinned_settings
+    from setpoint.spark.settings import pinned_settings
 
     return pinned_settings(session)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +17,6 @@ from setpoint.spark.files import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# What the staged files depend on, besides the rows; a session that is not ours may differ.
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.fieldId.write.enabled": "false",
-    # A file that vanished or is broken is an error, not a few rows less.
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-}
-
-_LOCK = threading.Lock()
-_PINNED: dict[int, tuple[int, Mapping[str, str | None]]] = {}
 
 
 @dataclass(frozen=True)
@@ -129,38 +114,3 @@ def metrics_of(observation: Observation) -> Mapping[str, Any]:
         if "AssertionError" in str(error) and "toPyRow" in str(error):
             return {}
         raise
-
-
-@contextmanager
-def pinned_settings(session: SparkSession) -> Iterator[None]:
-    """Run a block under the settings that rows and files depend on, then put the old ones back.
-
-    Threads that share a session are in it together: the last one out puts them back.
-    """
-    with _LOCK:
-        users, before = _PINNED.get(id(session), (0, {}))
-        if not users:
-            before = {name: session.conf.get(name, None) for name in _SETTINGS}
-            for name, value in _SETTINGS.items():
-                if before[name] != value:
-                    session.conf.set(name, value)
-        _PINNED[id(session)] = (users + 1, before)
-    try:
-        yield
-    finally:
-        with _LOCK:
-            users, before = _PINNED.pop(id(session))
-            if users > 1:
-                _PINNED[id(session)] = (users - 1, before)
-            else:
-                # A session that does not answer any more has nothing to put back.
-                with suppress(Exception):
-                    _put_back(session, before)
-
-
-def _put_back(session: SparkSession, before: Mapping[str, str | None]) -> None:
-    for name, old in before.items():
-        if old is None:
-            session.conf.unset(name)
-        elif old != _SETTINGS[name]:
-            session.conf.set(name, old)

@@ -23,7 +23,7 @@ from setpoint.spark.contents import hash_sql, quoted
 from setpoint.spark.failures import explain
 from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.spark.session import own_session
-from setpoint.spark.stage import pinned_settings
+from setpoint.spark.settings import pinned_settings
 from setpoint.targets.delta.commit import connector_failure
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage

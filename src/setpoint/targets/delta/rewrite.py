@@ -30,7 +30,8 @@ from setpoint.spark.contents import quoted
 from setpoint.spark.failures import explain
 from setpoint.spark.ordering import later_sql, same_key_sql, wins_sql
 from setpoint.spark.session import own_session
-from setpoint.spark.stage import metrics_of, pinned_settings, write_rows
+from setpoint.spark.settings import pinned_settings
+from setpoint.spark.stage import metrics_of, write_rows
 from setpoint.targets.delta.commit import Mode
 from setpoint.targets.delta.log import Snapshot
 from setpoint.targets.delta.mechanism import demand_of

@@ -29,8 +29,9 @@ def ingesting(
     """A function for `mapInArrow`: stores a task's rows in one transaction and reports it.
 
     A batch has the rows as lines for COPY, their hashes, the masks of the conditions that hold
-    for them, and the hashes of their keys. With `by_window` its last column says which window a
-    row belongs to, and what is counted is counted for each; otherwise there is one share of all.
+    for them, and the hashes of their keys. With `by_window` a column says which window a row
+    belongs to, and what is counted is counted for each; otherwise there is one share of all.
+    A long line may come in several rows; the first counts, as piece 0.
 
     The rows of a task are known by its transaction id. Whoever publishes takes the rows of the
     tasks that Spark says have won; what a task that ran twice left besides is never looked at.
@@ -43,7 +44,7 @@ def ingesting(
 
         if not by_window:
             return [""], slice(None), np.zeros(1, np.int64)
-        found = batch.column(batch.num_columns - 1).dictionary_encode()
+        found = batch.column("window").dictionary_encode()
         codes = found.indices.fill_null(len(found.dictionary)).to_numpy()
         order = np.argsort(codes, kind="stable")
         starts = np.append(0, np.flatnonzero(np.diff(codes[order])) + 1)
@@ -55,7 +56,7 @@ def ingesting(
         import numpy as np
 
         windows, order, starts = groups_of(batch)
-        hashes = batch.column(1).to_numpy().view(np.uint64)[order]
+        hashes = batch.column("hash").to_numpy().view(np.uint64)[order]
         rows = np.diff(np.append(starts, len(hashes)))
         low = np.add.reduceat(hashes & np.uint64(0xFFFFFFFF), starts)
         high = np.add.reduceat(hashes >> np.uint64(32), starts)
@@ -68,7 +69,7 @@ def ingesting(
             share["low"] += int(low[place])
             share["high"] += int(high[place])
         for number in range(masks):
-            bits = batch.column(2 + number).to_numpy()[order]
+            bits = batch.column(f"mask{number}").to_numpy()[order]
             for bit in range(60) if bits.any() else ():
                 found = np.add.reduceat(bits >> bit & 1, starts)
                 for place in np.flatnonzero(found).tolist():
@@ -91,21 +92,24 @@ def ingesting(
             xid = found[0] if found else ""
             with connection.cursor().copy(copy) as target:
                 for batch in batches:
-                    lines = batch.column(0)
-                    rows += len(lines)
+                    lines = batch.column("line")
                     wide = np.int64 if pa.types.is_large_string(lines.type) else np.int32
                     _, offsets, data = lines.buffers()
                     if data is not None:
                         edges = np.frombuffer(offsets, wide)
                         first, last = edges[lines.offset], edges[lines.offset + len(lines)]
                         target.write(memoryview(data)[first:last])
-                    if len(lines):
+                    pieces = batch.column("piece").to_numpy()
+                    if pieces.any():  # rows that go on with a long line
+                        batch = batch.filter(pa.array(pieces == 0))
+                    rows += len(batch)
+                    if len(batch):
                         add_to(shares, batch)
                     proving = proving and rows <= most_rows
                     if proving:
                         for number, arrays in enumerate(seen):
                             # Runs are sorted while rows are on their way, and merged at the end.
-                            arrays.append(np.sort(batch.column(2 + masks + number).to_numpy()))
+                            arrays.append(np.sort(batch.column(f"key{number}").to_numpy()))
             connection.commit()
         forget()
         proofs: list[bytes | None] = []

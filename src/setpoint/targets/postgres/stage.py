@@ -22,9 +22,10 @@ from setpoint.model.write import KEYED, DeleteInsert, Merge
 from setpoint.spark import audits as spark_audits
 from setpoint.spark import stage as spark_stage
 from setpoint.spark.batch import DELETED, Incoming
+from setpoint.spark.batches import reports_of
 from setpoint.spark.checks import OUTSIDE, outside, refuse_unless_condition, required
 from setpoint.spark.contents import fingerprint_text, hash_sql, quoted
-from setpoint.spark.expressions import Expression, any_null, is_not_true, named, unless
+from setpoint.spark.expressions import Expression, any_null, is_not_true, unless
 from setpoint.spark.ordinal import window_ordinal
 from setpoint.targets.chunk import dividing
 from setpoint.targets.postgres import batch as keyed
@@ -235,15 +236,17 @@ def _ingest(
 ) -> tuple[PostgresStage, spark_stage.Observed]:
     flags = [DELETED] if stage.removes else []
     masks = lines.masks(list(counts.values()))
-    outgoing = [lines.line(stage.stored, stage.schema, flags), hash_sql(frame.schema), *masks]
     hashes = [hash_sql(T.StructType([stage.schema[name] for name in key])) for key in keys]
+    outgoing: dict[str, Expression] = {
+        "line": lines.line(stage.stored, stage.schema, flags),
+        "hash": hash_sql(frame.schema),
+    }
+    outgoing |= {f"mask{number}": mask for number, mask in enumerate(masks)}
     if isinstance(run, Chunk):
         rule = dividing(stage.scope, run)
-        window = window_ordinal(rule, run.window.windows).sql
-        outgoing += [*(f"xxhash64({window}, {key})" for key in hashes), window]
-    else:
-        outgoing += hashes
-    rows = [named(item, f"c{position}") for position, item in enumerate(outgoing)]
+        outgoing["window"] = window = window_ordinal(rule, run.window.windows).sql
+        hashes = [f"xxhash64({window}, {key})" for key in hashes]
+    outgoing |= {f"key{number}": key for number, key in enumerate(hashes)}
     columns = ", ".join([item.quoted for item in stage.stored] + [quote(flag) for flag in flags])
     copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
     ingest = ingesting(
@@ -251,7 +254,7 @@ def _ingest(
     )
     try:
         # As rows the hashes would be pickled, which takes longer than to sort them.
-        reports = frame.select(*rows).mapInArrow(ingest, INGESTED).toArrow().to_pylist()
+        reports = reports_of(frame, outgoing, ingest, INGESTED).to_pylist()
     except Exception as error:
         raise explained(error, run, server) from error
     return _reported(stage, list(counts), keys, reports)
