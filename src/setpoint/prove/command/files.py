@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHUNK = 1 << 20
+_EMPTY = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class FilePlace:
         yield Watching(self._sight)
 
     def _sight(self) -> Sight:
-        return Sight(_digest(_listed(self.path)))
+        listed = list(_listed(self.path))
+        return Sight(_digest(listed), hollow=any(state == _EMPTY for _, state in listed))
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,11 @@ def _fill(path: Path, original: Path) -> None:
 def _listed(root: Path) -> Iterator[tuple[str, int]]:
     """All files below, with one number for size and time; one that goes meanwhile is gone."""
     waiting = [str(root)]
-    if root.is_file():
-        yield ".", _state_of(root.stat())
-        return
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = root.stat()
+        if stat.S_ISREG(found.st_mode):
+            yield ".", _state_of(found)
+            return
     while waiting:
         folder = waiting.pop()
         try:
@@ -176,7 +181,7 @@ def listing(root: Path) -> str:
 
 
 def _state_of(found: os.stat_result) -> int:
-    return hash((found.st_size, found.st_mtime_ns))
+    return hash((found.st_size, found.st_mtime_ns)) if found.st_size else _EMPTY
 
 
 def _is_hidden(name: str) -> bool:

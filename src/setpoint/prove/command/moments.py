@@ -67,6 +67,8 @@ class Observed:
     killed: bool = False
     held: bool = False
     """Whether writers were held between two commits."""
+    hollow: frozenset[str] = frozenset()
+    """Places with an empty file that stayed empty for a while, as a flag does."""
 
 
 def chosen(seen: Observed, *, few: bool) -> tuple[Moment, ...]:
@@ -147,6 +149,8 @@ class _Watcher:
         self._behind: dict[str, float] = {}
         self._held = any(eye.gate for eye in eyes.values())
         self._changes: list[str] = []
+        self._made: set[str] = set()
+        self._hollow = set(usual.hollow if usual else ())
         self._beneath = self._killed = False
         self._first: float | None = None
         self._start = self._end = now()
@@ -179,12 +183,22 @@ class _Watcher:
         for name, eye in self._eyes.items():
             # What came between the last look and the end.
             self._record(name, eye.look(), passed=name in self._passing)
+        if not self._killed:
+            self._count_made()
 
     def seen(self) -> Observed:
         seconds = self._end - self._start
         first = seconds if self._first is None else self._first
         changes = tuple(self._changes)
-        return Observed(changes, self._beneath, seconds, first, self._killed, self._held)
+        return Observed(
+            changes,
+            self._beneath,
+            seconds,
+            first,
+            self._killed,
+            self._held,
+            frozenset(self._hollow),
+        )
 
     def _look(self) -> bool:
         """One look at everything; whether the moment has come."""
@@ -206,11 +220,13 @@ class _Watcher:
     def _look_behind(self) -> bool:
         """What a writer has changed in files before it came to the gate; whether that was it.
 
-        It stands there: what can be seen now came before what it is about to commit.
+        It stands there: what can be seen now came before what it is about to commit, and a file
+        that is empty now is not about to be filled.
         """
         for name, eye in self._eyes.items():
             if self._gate_of(name) is None:
                 self._record(name, eye.look())
+                self._count_made()
                 if self._has_come():
                     return True
         return False
@@ -280,10 +296,21 @@ class _Watcher:
             return
         if self._first is None:
             self._first = self._now() - self._start
-        if sight.visible != last.visible or unseen:
-            self._changes.append(name)
-        else:
+        if sight.visible == last.visible and not unseen:
             self._beneath = self._beneath or not self._changes
+        elif sight.hollow and name not in self._hollow:
+            # Made and filled is one change: a kill between the two would be mere luck.
+            self._made.add(name)
+        else:
+            self._made.discard(name)
+            self._count_made()
+            self._changes.append(name)
+
+    def _count_made(self) -> None:
+        """Count files that were made and are still empty while something else has happened."""
+        self._changes += sorted(self._made)
+        self._hollow |= self._made
+        self._made.clear()
 
     def _has_come(self) -> bool:
         match self._until:

@@ -67,6 +67,8 @@ class Sight:
     beneath: str = ""
     exact: bool = True
     """Whether every change of what a reader would see shows in it."""
+    hollow: bool = False
+    """Whether a file is empty: as a rule it has just been made, and is about to be filled."""
 
 
 @dataclass(frozen=True)

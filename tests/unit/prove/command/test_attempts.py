@@ -13,9 +13,10 @@ from setpoint.errors import PermanentError
 from setpoint.prove.clock import HOW_TO_GET_IT
 from setpoint.prove.command import elsewhere
 from setpoint.prove.command.attempts import is_hit, parted
+from setpoint.prove.command.files import FilePlace
 from setpoint.prove.command.ground import Clean, Ground
 from setpoint.prove.command.kept import Kept
-from setpoint.prove.command.moments import Moment, Observed, watch
+from setpoint.prove.command.moments import Moment, Observed, chosen, watch
 from setpoint.prove.command.prove import clean_run
 from setpoint.prove.command.words import Command
 from setpoint.prove.processes import Ended
@@ -50,6 +51,40 @@ def test_a_command_that_hangs_is_ended_under_watch(tmp_path: Path) -> None:
     process, seen = watch(ground("sleep 600", tmp_path).start, [], time.time, limit=0.2)
     assert process.wait().hung
     assert seen.seconds < 60
+
+
+def watched(
+    here: Path, script: str, until: Moment | None = None, usual: Observed | None = None
+) -> Observed:
+    """A command that writes `mark` and `rows`, from the beginning."""
+    places = [FilePlace(name, here / name) for name in ("mark", "rows")]
+    for place in places:
+        place.path.unlink(missing_ok=True)
+    (here / "job.sh").write_text(script)
+    return watch(ground("sh job.sh", here).start, places, time.time, until=until, usual=usual)[1]
+
+
+def test_a_file_that_is_made_and_filled_changes_once(tmp_path: Path) -> None:
+    """Or a kill between the two would come by luck, and leave a mark that says nothing."""
+    script = "> mark; sleep 0.1; echo day > mark; sleep 0.3; echo rows > rows; sleep 0.1"
+    seen = watched(tmp_path, script)
+    assert seen.changes == ("mark", "rows")
+    (first, _) = chosen(seen, few=True)
+    assert watched(tmp_path, script, first, seen).killed
+    assert (tmp_path / "mark").read_text() == "day\n"
+    assert not (tmp_path / "rows").exists()
+
+
+def test_a_file_that_stays_empty_is_a_change(tmp_path: Path) -> None:
+    """A flag, for example: the next run is killed as soon as it is there."""
+    script = "> mark; sleep 0.3; echo rows > rows; sleep 0.1"
+    seen = watched(tmp_path, script)
+    assert (seen.changes, seen.hollow) == (("mark", "rows"), {"mark"})
+    (first, _) = chosen(seen, few=True)
+    assert watched(tmp_path, script, first, seen).killed
+    assert (tmp_path / "mark").exists()
+    assert not (tmp_path / "rows").exists()
+    assert watched(tmp_path, "> rows; > mark").changes == ("mark", "rows")
 
 
 def test_a_clean_run_that_fails_says_how_to_run_it_by_hand(tmp_path: Path) -> None:
