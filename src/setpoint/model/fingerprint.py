@@ -16,14 +16,17 @@ import sysconfig
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 # CPython 3.11 fails when two threads make syntax trees at once.
 _PARSING = threading.Lock()
+# The code of what has been loaded stays what it is, whatever becomes of its file.
+_SOURCES: WeakKeyDictionary[Any, dict[bool, str]] = WeakKeyDictionary()
 
 
 def digest(*parts: str) -> str:
@@ -152,7 +155,10 @@ def _module(name: str, module: ModuleType, seen: set[int]) -> Iterator[str]:
     if id(module) in seen or not is_project_file(getattr(module, "__file__", None)):
         return
     seen.add(id(module))
-    yield f"{name}={_normalised(inspect.getsource(module))}"
+    known = _SOURCES.setdefault(module, {})
+    if False not in known:
+        known[False] = _normalised(inspect.getsource(module))
+    yield f"{name}={known[False]}"
     for inner_name, inner in sorted(vars(module).items()):
         home = inner if isinstance(inner, ModuleType) else None
         if inspect.isfunction(inner) or inspect.isclass(inner):
@@ -188,6 +194,17 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _source(value: Any, *, outermost: bool = False) -> str:
+    """The code of a function or a class."""
+    try:
+        known = _SOURCES.setdefault(value, {})
+    except TypeError:  # a class of classes that cannot be hashed
+        known = {}
+    if outermost not in known:
+        known[outermost] = _read(value, outermost=outermost)
+    return known[outermost]
+
+
+def _read(value: Any, *, outermost: bool) -> str:
     try:
         return _normalised(textwrap.dedent(inspect.getsource(value)), outermost=outermost)
     except (OSError, TypeError, SyntaxError):
@@ -195,6 +212,7 @@ def _source(value: Any, *, outermost: bool = False) -> str:
         return "" if code is None else f"{code.co_code.hex()} {code.co_consts!r}"
 
 
+@lru_cache(maxsize=256)
 def _normalised(source: str, *, outermost: bool = False) -> str:
     tree = ast.parse(source)
     first = tree.body[0] if tree.body else None
@@ -212,7 +230,11 @@ def is_project_file(file: str | None) -> bool:
     if not file or file.startswith("<"):
         return False
     path = Path(file).resolve()
-    installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
-    library = Path(sysconfig.get_path("stdlib")).resolve()
-    ours = Path(__file__).resolve().parents[1]
-    return not any(path.is_relative_to(folder) for folder in (*installed, library, ours))
+    return not any(path.is_relative_to(folder) for folder in _folders_of_others())
+
+
+@cache
+def _folders_of_others() -> tuple[Path, ...]:
+    """Where packages are installed, Python's own library, and this package."""
+    found = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")]
+    return tuple(path.resolve() for path in (*found, Path(__file__).parents[1]))

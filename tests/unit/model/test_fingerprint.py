@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Callable
@@ -112,6 +113,17 @@ def fingerprint(load: Callable[..., ModuleType], job: str = JOB, helper: str = H
 def test_the_same_code_has_the_same_fingerprint(module: Callable[..., ModuleType]) -> None:
     """Another process, another folder, the same statement."""
     assert fingerprint(module) == fingerprint(module)
+
+
+def test_code_that_is_loaded_stays_what_it_is(module: Callable[..., ModuleType]) -> None:
+    """Somebody edits the files while a backfill runs: its windows are of the code that runs."""
+    loaded = module(job_module=JOB, helper_module=HELPER)
+    before = code_fingerprint(loaded.job)
+    for found in (loaded, loaded.helper_module):
+        file = Path(found.__file__ or "")
+        file.write_text(file.read_text().replace("return x", "return -x") + "\nOTHER = 7\n")
+        os.utime(file, (1, 1))
+    assert code_fingerprint(loaded.job) == before
 
 
 def test_comments_docstrings_and_layout_do_not_count(module: Callable[..., ModuleType]) -> None:
