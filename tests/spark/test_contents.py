@@ -31,15 +31,13 @@ def fingerprints(*frames: DataFrame) -> list[str | None]:
     from pyspark.sql import functions as F
 
     low, high = map(F.expr, fingerprint_sums("h"))
-    summed = [
-        frame.select(row_hash(frame.schema).alias("h")).agg(
-            F.lit(n).alias("n"), F.count("*").alias("rows"), low.alias("low"), high.alias("high")
-        )
-        for n, frame in enumerate(frames)
+    hashed = [
+        f.select(F.lit(n).alias("n"), row_hash(f.schema).alias("h")) for n, f in enumerate(frames)
     ]
-    found = {row["n"]: row for row in reduce(type(summed[0]).unionAll, summed).collect()}
-    rows = [found[n] for n in range(len(frames))]
-    return [fingerprint_text(row["rows"], row["low"], row["high"]) for row in rows]
+    summed = reduce(type(hashed[0]).unionAll, hashed).groupBy("n")
+    counted = summed.agg(F.count("*").alias("rows"), low.alias("low"), high.alias("high"))
+    found = {row["n"]: row[1:] for row in counted.collect()}
+    return [fingerprint_text(*found.get(n, (0, None, None))) for n in range(len(frames))]
 
 
 DIFFERENT = [
