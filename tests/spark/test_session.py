@@ -19,8 +19,9 @@ from deltalake import DeltaTable
 
 from setpoint.cli.main import main
 from setpoint.errors import UsageError
+from setpoint.spark.jars import resolve
 from setpoint.spark.launch import JAVA_OPTIONS
-from setpoint.spark.session import EXTENSIONS, Sessions
+from setpoint.spark.session import DELTA_CATALOG, EXTENSIONS, Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,8 +131,13 @@ print(SparkContext._gateway)
 
 
 @pytest.fixture(scope="module")
-def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A Connect server from the pip package, on a port that it chose itself."""
+def connect_port(
+    tmp_path_factory: pytest.TempPathFactory, has_delta_connector: bool
+) -> Iterator[int]:
+    """A Connect server from the pip package, on a port that it chose itself.
+
+    It has the Delta connector, where its jars are cached.
+    """
     folder = tmp_path_factory.mktemp("connect")
     spec = util.find_spec("pyspark")
     assert spec is not None
@@ -151,6 +157,10 @@ def connect_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": f"{FAST} -Dlog4j2.configurationFile={log.as_uri()}",
     }
+    if has_delta_connector:
+        conf["spark.jars"] = ",".join(map(str, resolve("delta")))
+        conf["spark.sql.extensions"] = EXTENSIONS["delta"]
+        conf["spark.sql.catalog.spark_catalog"] = DELTA_CATALOG
     command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
     command += [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
@@ -216,7 +226,7 @@ with Sessions(SparkSettings(remote=REMOTE)) as sessions:
     other.close()
     print(spark.range(6).count())
     try:
-        sessions.get(frozenset({"delta"}))
+        sessions.get(frozenset({"iceberg"}))
     except UsageError as error:
         print(error.code)
 """
@@ -296,6 +306,39 @@ with Project(find_config(Path.cwd())) as project:
 """
     answer = run_script(script)
     assert (answer.returncode, answer.stdout) == (0, "4\n9\n"), answer.stderr
+
+
+@pytest.mark.slow
+def test_a_merge_goes_through_connect(
+    connect_port: int, project_dir: Path, db: Any, has_delta_connector: bool
+) -> None:
+    """To Delta, where so small a table is written anew without MERGE, and to PostgreSQL."""
+    if not has_delta_connector:
+        pytest.skip("the Delta connector is not cached")
+    Path("setpoint.toml").write_text(
+        f'[spark]\nremote = "sc://127.0.0.1:{connect_port}"\n[connections]\ntest = "{db.url}"\n'
+    )
+    script = """
+from pathlib import Path
+from setpoint import Merge, delta, postgres, publish
+from setpoint.project.config import find_config
+from setpoint.project.wiring import Project
+with Project(find_config(Path.cwd())) as project:
+    spark = project.sessions.get()
+    for target in (delta("out"), postgres("out", connection="test")):
+        for day, first, seq in ((25, 0, 1), (26, 2, 2), (26, 2, 2)):
+            text = "repeat('x', 20000) AS v"
+            rows = spark.range(first, first + 3).selectExpr("id", text, f"{seq}L AS seq")
+            write = Merge(key="id", sequence_by="seq")
+            print(publish(rows, target=target, window=f"2026-04-{day}", write=write).state)
+"""
+    answer = run_script(script)
+    assert answer.stdout.split() == ["published", "published", "unchanged"] * 2, answer.stderr
+    expected = [(0, 20_000, 1), (1, 20_000, 1), (2, 20_000, 2), (3, 20_000, 2), (4, 20_000, 2)]
+    assert all(commit["operation"] == "WRITE" for commit in DeltaTable("out").history())
+    rows = DeltaTable("out").to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], len(row["v"]), row["seq"]) for row in rows) == expected
+    assert db.all("SELECT id, length(v), seq FROM out ORDER BY id") == expected
 
 
 @pytest.mark.slow
