@@ -16,6 +16,7 @@ from setpoint import (
     SetpointError,
     not_null,
     postgres,
+    sql,
     unique,
 )
 
@@ -67,7 +68,7 @@ def test_a_key_in_two_spellings_is_one_key_for_the_merge_and_for_the_audit(
 
 def test_lines_of_any_length_arrive_whole(lab: Any, db: Any) -> None:
     """Long ones travel in pieces, between short ones, and each is counted once."""
-    texts = ["x", "€" * 3_200, "a\\b\n\t" * 9_000, "𝄞" * 40_001 + "end", ""]
+    texts = ["x", "€" * 3_200, "a\\b\n\t" * 9_000, "𝄞" * 40_001 + "end", "a𝄞" * 30_000, ""]
     rows = [(number, text) for number, text in enumerate(texts)]
     db.all("CREATE TABLE out (id int PRIMARY KEY, v text)")
 
@@ -110,7 +111,24 @@ def test_the_batches_of_a_users_python_function_stay_as_they_are(lab: Any, db: A
     def function(window: Any) -> Any:
         return lab.spark.range(0, 7_000, 1, 1).mapInArrow(sizes, "id int")
 
-    lab.run(lab.define(function, target=OUT, write=Replace()))
-    assert db.all("SELECT id FROM out") == [(7_000,)]
+    def behind(window: Any) -> Any:
+        return function(window).localCheckpoint(eager=False)
+
+    for job in (function, behind):
+        lab.run(lab.define(job, target=OUT, write=Replace()))
+        assert db.all("SELECT id FROM out") == [(7_000,)]
     for name in ("maxBytesPerBatch", "maxRecordsPerBatch"):
         assert lab.spark.conf.get(f"spark.sql.execution.arrow.{name}") in ("67108864b", "10000")
+
+
+@pytest.mark.parametrize("name", ["line", "hash", "piece"])
+def test_an_audit_of_a_column_that_is_not_there_finds_none_of_ours(
+    lab: Any, db: Any, name: str
+) -> None:
+    """It would guard nothing, and say that all is well."""
+    db.all("CREATE TABLE out (id int)")
+    audits = [sql(f"{name} IS NOT NULL")]
+    job = lab.job([(1,)], "id int", target=OUT, write=Replace(), audits=audits)
+    with pytest.raises(SetpointError, match=name):
+        lab.run(job)
+    assert db.all("SELECT * FROM out") == []

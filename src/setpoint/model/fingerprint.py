@@ -20,13 +20,10 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 # CPython 3.11 fails when two threads make syntax trees at once.
 _PARSING = threading.Lock()
-# The code of what has been loaded stays what it is, whatever becomes of its file.
-_SOURCES: WeakKeyDictionary[Any, dict[bool, str]] = WeakKeyDictionary()
 
 
 def digest(*parts: str) -> str:
@@ -155,10 +152,7 @@ def _module(name: str, module: ModuleType, seen: set[int]) -> Iterator[str]:
     if id(module) in seen or not is_project_file(getattr(module, "__file__", None)):
         return
     seen.add(id(module))
-    known = _SOURCES.setdefault(module, {})
-    if False not in known:
-        known[False] = _normalised(inspect.getsource(module))
-    yield f"{name}={known[False]}"
+    yield f"{name}={_normalised(inspect.getsource(module))}"
     for inner_name, inner in sorted(vars(module).items()):
         home = inner if isinstance(inner, ModuleType) else None
         if inspect.isfunction(inner) or inspect.isclass(inner):
@@ -194,17 +188,6 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _source(value: Any, *, outermost: bool = False) -> str:
-    """The code of a function or a class."""
-    try:
-        known = _SOURCES.setdefault(value, {})
-    except TypeError:  # a class of classes that cannot be hashed
-        known = {}
-    if outermost not in known:
-        known[outermost] = _read(value, outermost=outermost)
-    return known[outermost]
-
-
-def _read(value: Any, *, outermost: bool) -> str:
     try:
         return _normalised(textwrap.dedent(inspect.getsource(value)), outermost=outermost)
     except (OSError, TypeError, SyntaxError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from setpoint.spark.contents import quoted
 from setpoint.spark.expressions import Expression, named
 from setpoint.spark.settings import held
 
@@ -24,8 +25,17 @@ _UNWEIGHED = {
     "spark.sql.execution.arrow.maxBytesPerBatch": f"{2**31 - 1}b",  # Spark takes it for none
     "spark.sql.execution.arrow.maxRecordsPerBatch": f"{_ROWS}",
 }
-# How the nodes and expressions that run Python are called, in Spark's JSON of a plan.
-_PYTHON = ("Python", "PySpark", "InPandas", "InArrow")
+# Under names of ours: what an audit asks for must not be found among our own columns.
+_OURS = "__setpoint_"
+_LINE = f"{_OURS}line"
+_WHOLE = ("0 AS piece", f"{_LINE} AS line")
+# What is no text at all stays whole, byte for byte: nobody but the server may judge it.
+_SHORT = f"octet_length({_LINE}) <= {4 * _CHARACTERS} OR NOT is_valid_utf8({_LINE})"
+_CUT = f"regexp_extract_all({_LINE}, '(?s).{{1,{_CHARACTERS}}}+', 0)"
+_PIECES = (f"posexplode(IF({_SHORT}, array({_LINE}), {_CUT})) AS (piece, line)",)
+# How the nodes and expressions that run Python are called, in Spark's JSON of a plan, and the node
+# behind which nobody can look.
+_PYTHON = ("Python", "PySpark", "InPandas", "InArrow", "LogicalRDD")
 
 
 def reports_of(
@@ -38,23 +48,23 @@ def reports_of(
 
     A long line may come in several rows, which the column `piece` counts from zero.
     """
-    chosen = [named(column, name) for name, column in columns.items()]
-    if not _may_be_unweighed(frame):
-        return frame.select(named("0", "piece"), *chosen).mapInArrow(task, reports).toArrow()
+    rows = frame.select(*(named(column, _OURS + name) for name, column in columns.items()))
+    others = [f"{_OURS}{name} AS {quoted(name)}" for name in columns if name != "line"]
+    # What a user wrote is a column, and Python may be in it.
+    ours = all(isinstance(column, str) for column in columns.values())
+    if not _may_be_unweighed(frame if ours else rows):
+        return rows.selectExpr(*_WHOLE, *others).mapInArrow(task, reports).toArrow()
     with held(frame.sparkSession, _UNWEIGHED):
-        return in_pieces(frame.select(*chosen)).mapInArrow(task, reports).toArrow()
-
-
-def in_pieces(frame: DataFrame) -> DataFrame:
-    """The frame with long lines cut up; what is no text at all stays whole, byte for byte."""
-    short = f"octet_length(line) <= {4 * _CHARACTERS} OR NOT is_valid_utf8(line)"
-    cut = f"regexp_extract_all(line, '(?s).{{1,{_CHARACTERS}}}', 0)"
-    pieces = f"posexplode(IF({short}, array(line), {cut})) AS (piece, line)"
-    return frame.selectExpr(pieces, *(name for name in frame.columns if name != "line"))
+        return rows.selectExpr(*_PIECES, *others).mapInArrow(task, reports).toArrow()
 
 
 def _may_be_unweighed(frame: DataFrame) -> bool:
+    from py4j.protocol import Py4JError
+
     if not hasattr(frame, "_jdf") or frame.sparkSession.version.startswith("4.0."):
         return False
-    plan = frame._jdf.queryExecution().analyzed().toJSON()
+    try:
+        plan = frame._jdf.queryExecution().analyzed().toJSON()
+    except Py4JError:
+        return False  # a plan that Spark cannot show may hold anything
     return not any(name in plan for name in _PYTHON)

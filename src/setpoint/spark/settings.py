@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ _PINNED = {
 
 _LOCK = threading.Lock()
 # Of every session and setting: how many blocks hold it, and what it was before the first.
-_HELD: dict[tuple[int, str], tuple[int, str | None]] = {}
+_HELD: WeakKeyDictionary[SparkSession, dict[str, tuple[int, str | None]]] = WeakKeyDictionary()
 
 
 def pinned_settings(session: SparkSession) -> AbstractContextManager[None]:
@@ -37,35 +38,33 @@ def held(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     Threads that share a session are in it together: the last one out puts them back. Whoever
     holds a setting holds it at the one value that this package has for it.
     """
-    with _LOCK:
-        for name, value in settings.items():
-            users, before = _HELD.get((id(session), name), (0, None))
-            if not users:
-                before = session.conf.get(name, None)
-                if before != value:
-                    session.conf.set(name, value)
-            _HELD[id(session), name] = (users + 1, before)
+    taken: list[str] = []
     try:
+        with _LOCK:
+            known = _HELD.setdefault(session, {})
+            for name, value in settings.items():
+                users, before = known.get(name, (0, None))
+                if not users:
+                    before = session.conf.get(name, None)
+                known[name] = (users + 1, before)
+                taken.append(name)
+                if not users and before != value:
+                    session.conf.set(name, value)
         yield
     finally:
         with _LOCK:
-            last = {}
-            for name in settings:
-                users, before = _HELD.pop((id(session), name))
+            for name in taken:
+                users, before = known.pop(name)
                 if users > 1:
-                    _HELD[id(session), name] = (users - 1, before)
+                    known[name] = (users - 1, before)
                 else:
-                    last[name] = before
-            # A session that does not answer any more has nothing to put back.
-            with suppress(Exception):
-                _put_back(session, last, settings)
+                    # A session that does not answer any more has nothing to put back.
+                    with suppress(Exception):
+                        _put_back(session, name, before, settings[name])
 
 
-def _put_back(
-    session: SparkSession, before: Mapping[str, str | None], settings: Mapping[str, str]
-) -> None:
-    for name, old in before.items():
-        if old is None:
-            session.conf.unset(name)
-        elif old != settings[name]:
-            session.conf.set(name, old)
+def _put_back(session: SparkSession, name: str, before: str | None, value: str) -> None:
+    if before is None:
+        session.conf.unset(name)
+    elif before != value:
+        session.conf.set(name, before)

@@ -175,21 +175,20 @@ def _hit(ground: Ground, moment: Moment, usual: Observed, prepare: Callable[[], 
         ground.tell(f"killed {moment.words}")
         prepare()
         _, seen = ground.watched(moment, usual)
-        if seen.killed and is_hit(seen, moment, tables={table.name for table in ground.tables}):
+        if seen.killed and is_hit(seen, moment):
             return True
     return False
 
 
-def is_hit(seen: Observed, moment: Moment, *, tables: Container[str]) -> bool:
+def is_hit(seen: Observed, moment: Moment) -> bool:
     """Whether a kill came where it was meant to; what was seen ends with it.
 
-    A file that is made and filled may be seen once instead of twice: the same number of changes
+    A file that is written in parts may be seen once instead of twice: the same number of changes
     is another moment then, after the place that comes next.
     """
     if len(seen.changes) >= max(moment.of, moment.number + 1):
         return False
-    is_file = moment.sort == "after" and moment.place not in tables
-    return not is_file or seen.changes[-1] == moment.place
+    return moment.sort != "after" or seen.changes[-1:] == (moment.place,)
 
 
 def two_at_once(ground: Ground, clean: Clean) -> Result:

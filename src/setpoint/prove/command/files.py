@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHUNK = 1 << 20
-_EMPTY = 0
+_POSITIVE = (1 << 62) - 1
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class FilePlace:
 
     def _sight(self) -> Sight:
         listed = list(_listed(self.path))
-        return Sight(_digest(listed), hollow=any(state == _EMPTY for _, state in listed))
+        empty = frozenset(name for name, state in listed if state < 0)
+        return Sight(_digest(listed), files=frozenset(listed), empty=empty)
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,9 @@ def listing(root: Path) -> str:
 
 
 def _state_of(found: os.stat_result) -> int:
-    return hash((found.st_size, found.st_mtime_ns)) if found.st_size else _EMPTY
+    """One number for size and time, below zero for an empty file."""
+    state = hash((found.st_size, found.st_mtime_ns)) & _POSITIVE
+    return state if found.st_size else -1 - state
 
 
 def _is_hidden(name: str) -> bool:

@@ -28,6 +28,8 @@ _SHORT = 20.0
 _PATIENCE = 5.0
 _STUCK = 2.0
 """Seconds for which somebody may wait behind a lock of ours that queues itself."""
+_LONG = 0.5
+"""Seconds after which an empty file is not about to be filled."""
 _MOST = 400
 """Changes after which nobody is held any more: the command would take too long."""
 
@@ -67,8 +69,8 @@ class Observed:
     killed: bool = False
     held: bool = False
     """Whether writers were held between two commits."""
-    hollow: frozenset[str] = frozenset()
-    """Places with an empty file that stayed empty for a while, as a flag does."""
+    flags: frozenset[tuple[str, str]] = frozenset()
+    """Files, each with its place, that were empty while something else happened, or for long."""
 
 
 def chosen(seen: Observed, *, few: bool) -> tuple[Moment, ...]:
@@ -149,8 +151,8 @@ class _Watcher:
         self._behind: dict[str, float] = {}
         self._held = any(eye.gate for eye in eyes.values())
         self._changes: list[str] = []
-        self._made: set[str] = set()
-        self._hollow = set(usual.hollow if usual else ())
+        self._made: tuple[str, frozenset[str], float] | None = None
+        self._flags = set(usual.flags if usual else ())
         self._beneath = self._killed = False
         self._first: float | None = None
         self._start = self._end = now()
@@ -197,11 +199,13 @@ class _Watcher:
             first,
             self._killed,
             self._held,
-            frozenset(self._hollow),
+            frozenset(self._flags),
         )
 
     def _look(self) -> bool:
         """One look at everything; whether the moment has come."""
+        if self._usual is None and self._made and self._now() - self._made[2] > _LONG:
+            self._count_made()
         if self._look_at_gates():
             return True
         for name, eye in self._eyes.items():
@@ -296,21 +300,27 @@ class _Watcher:
             return
         if self._first is None:
             self._first = self._now() - self._start
-        if sight.visible == last.visible and not unseen:
-            self._beneath = self._beneath or not self._changes
-        elif sight.hollow and name not in self._hollow:
+        made = frozenset((name, file) for file in sight.made_since(last)) - self._flags
+        if made:
             # Made and filled is one change: a kill between the two would be mere luck.
-            self._made.add(name)
-        else:
-            self._made.discard(name)
             self._count_made()
+            self._made = (name, frozenset(file for _, file in made), self._now())
+            return
+        if self._made is not None and self._made[0] == name and not self._made[1] & sight.empty:
+            self._made = None  # filled
+        self._count_made()
+        if sight.visible != last.visible or unseen:
             self._changes.append(name)
+        else:
+            self._beneath = self._beneath or not self._changes
 
     def _count_made(self) -> None:
-        """Count files that were made and are still empty while something else has happened."""
-        self._changes += sorted(self._made)
-        self._hollow |= self._made
-        self._made.clear()
+        """Count a file that was made and is still empty: something else has happened meanwhile."""
+        if self._made is not None:
+            name, files, _ = self._made
+            self._changes.append(name)
+            self._flags |= {(name, file) for file in files}
+            self._made = None
 
     def _has_come(self) -> bool:
         match self._until:

@@ -67,8 +67,16 @@ class Sight:
     beneath: str = ""
     exact: bool = True
     """Whether every change of what a reader would see shows in it."""
-    hollow: bool = False
-    """Whether a file is empty: as a rule it has just been made, and is about to be filled."""
+    files: frozenset[tuple[str, int]] = frozenset()
+    """The files of a place without rows, each with a number for its size and time."""
+    empty: frozenset[str] = frozenset()
+    """Those of them that are empty: as a rule just made, and about to be filled."""
+
+    def made_since(self, last: Sight) -> frozenset[str]:
+        """The files that were made empty or emptied since, if that is all that has happened."""
+        made = self.empty - last.empty
+        others = ({item for item in sight.files if item[0] not in made} for sight in (self, last))
+        return made if next(others) == next(others) else frozenset()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from setpoint.prove.command.attempts import is_hit, parted
 from setpoint.prove.command.files import FilePlace
 from setpoint.prove.command.ground import Clean, Ground
 from setpoint.prove.command.kept import Kept
-from setpoint.prove.command.moments import Moment, Observed, chosen, watch
+from setpoint.prove.command.moments import Moment, Observed, watch
 from setpoint.prove.command.prove import clean_run
 from setpoint.prove.command.words import Command
 from setpoint.prove.processes import Ended
@@ -56,35 +57,74 @@ def test_a_command_that_hangs_is_ended_under_watch(tmp_path: Path) -> None:
 def watched(
     here: Path, script: str, until: Moment | None = None, usual: Observed | None = None
 ) -> Observed:
-    """A command that writes `mark` and `rows`, from the beginning."""
-    places = [FilePlace(name, here / name) for name in ("mark", "rows")]
-    for place in places:
-        place.path.unlink(missing_ok=True)
+    """A command that writes `mark`, `rows` and files of the folder `state`, from the beginning."""
+    places = [FilePlace(name, here / name) for name in ("mark", "rows", "state")]
+    (here / "mark").unlink(missing_ok=True)
+    (here / "rows").unlink(missing_ok=True)
+    shutil.rmtree(here / "state", ignore_errors=True)
+    (here / "state").mkdir()
+    (here / "state" / ".gitkeep").touch()
     (here / "job.sh").write_text(script)
     return watch(ground("sh job.sh", here).start, places, time.time, until=until, usual=usual)[1]
 
 
+def left_after(here: Path, script: str, number: int) -> list[str]:
+    """The files that hold something, or are flags, when the command is killed at a change."""
+    seen = watched(here, script)
+    moment = Moment("after", number, len(seen.changes), seen.changes[number - 1])
+    killed = watched(here, script, moment, seen)
+    assert killed.killed
+    assert is_hit(killed, moment)
+    files = [path for path in (here / "mark", here / "rows") if path.exists()]
+    files += (here / "state").iterdir()
+    return sorted(f"{path.name} {path.read_text().strip()}".strip() for path in files)
+
+
+FILLED = "> mark; sleep 0.1; echo day > mark; sleep 0.3; echo rows > rows; sleep 0.1"
+
+
 def test_a_file_that_is_made_and_filled_changes_once(tmp_path: Path) -> None:
     """Or a kill between the two would come by luck, and leave a mark that says nothing."""
-    script = "> mark; sleep 0.1; echo day > mark; sleep 0.3; echo rows > rows; sleep 0.1"
-    seen = watched(tmp_path, script)
-    assert seen.changes == ("mark", "rows")
-    (first, _) = chosen(seen, few=True)
-    assert watched(tmp_path, script, first, seen).killed
-    assert (tmp_path / "mark").read_text() == "day\n"
-    assert not (tmp_path / "rows").exists()
+    assert watched(tmp_path, FILLED).changes == ("mark", "rows")
+    assert left_after(tmp_path, FILLED, 1) == [".gitkeep", "mark day"]
 
 
-def test_a_file_that_stays_empty_is_a_change(tmp_path: Path) -> None:
-    """A flag, for example: the next run is killed as soon as it is there."""
-    script = "> mark; sleep 0.3; echo rows > rows; sleep 0.1"
-    seen = watched(tmp_path, script)
-    assert (seen.changes, seen.hollow) == (("mark", "rows"), {"mark"})
-    (first, _) = chosen(seen, few=True)
-    assert watched(tmp_path, script, first, seen).killed
-    assert (tmp_path / "mark").exists()
-    assert not (tmp_path / "rows").exists()
-    assert watched(tmp_path, "> rows; > mark").changes == ("mark", "rows")
+@pytest.mark.parametrize(
+    ("script", "changes", "number", "left"),
+    [
+        # A flag: the next run is killed as soon as it is there.
+        ("> mark; sleep 0.3; echo 1 > rows; sleep 0.1", ("mark", "rows"), 1, ["mark"]),
+        # Two of them, in the order in which they came.
+        ("> rows; sleep 0.2; > mark; sleep 0.1", ("rows", "mark"), 1, ["rows"]),
+        # One whose time is what it says.
+        (
+            "touch -d 2020-01-01 state/.gitkeep; sleep 0.3; echo 1 > rows; sleep 0.1",
+            ("state", "rows"),
+            1,
+            [],
+        ),
+        # A file that stays empty for long, as one that somebody opens first and writes last.
+        (
+            "> mark; sleep 1; echo day > mark; sleep 0.3; echo 1 > rows; sleep 0.1",
+            ("mark", "mark", "rows"),
+            1,
+            ["mark"],
+        ),
+        # An empty file of a folder does not make those beside it one change.
+        (
+            "echo 1 > state/a; sleep 0.2; echo 1 > state/b; sleep 0.2; echo 1 > rows; sleep 0.1",
+            ("state", "state", "rows"),
+            2,
+            ["a 1", "b 1"],
+        ),
+    ],
+    ids=["flag", "two flags", "touched", "long", "folder"],
+)
+def test_an_empty_file_that_is_not_about_to_be_filled_counts(
+    tmp_path: Path, script: str, changes: tuple[str, ...], number: int, left: list[str]
+) -> None:
+    assert watched(tmp_path, script).changes == changes
+    assert left_after(tmp_path, script, number) == [".gitkeep", *left]
 
 
 def test_a_clean_run_that_fails_says_how_to_run_it_by_hand(tmp_path: Path) -> None:
@@ -165,4 +205,4 @@ def test_a_kill_between_two_places_is_told_as_one(
 )
 def test_a_kill_after_the_next_place_changed_is_no_hit(changes: tuple[str, ...], hit: bool) -> None:
     seen = Observed(changes, beneath=False, seconds=1, first=0.5, killed=True)
-    assert is_hit(seen, Moment("after", 2, 3, "mark"), tables={"sales"}) is hit
+    assert is_hit(seen, Moment("after", 2, 3, "mark")) is hit
