@@ -80,7 +80,7 @@ def left_after(here: Path, script: str, number: int) -> list[str]:
     return sorted(f"{path.name} {path.read_text().strip()}".strip() for path in files)
 
 
-FILLED = "> mark; sleep 0.1; echo day > mark; sleep 0.3; echo rows > rows; sleep 0.1"
+FILLED = "> mark; sleep 0.03; echo day > mark; sleep 0.5; echo rows > rows; sleep 0.1"
 
 
 def test_a_file_that_is_made_and_filled_changes_once(tmp_path: Path) -> None:
@@ -93,26 +93,26 @@ def test_a_file_that_is_made_and_filled_changes_once(tmp_path: Path) -> None:
     ("script", "changes", "number", "left"),
     [
         # A flag: the next run is killed as soon as it is there.
-        ("> mark; sleep 0.3; echo 1 > rows; sleep 0.1", ("mark", "rows"), 1, ["mark"]),
+        ("> mark; sleep 0.5; echo 1 > rows; sleep 0.1", ("mark", "rows"), 1, ["mark"]),
         # Two of them, in the order in which they came.
-        ("> rows; sleep 0.2; > mark; sleep 0.1", ("rows", "mark"), 1, ["rows"]),
+        ("> rows; sleep 0.5; > mark; sleep 0.1", ("rows", "mark"), 1, ["rows"]),
         # One whose time is what it says.
         (
-            "touch -d 2020-01-01 state/.gitkeep; sleep 0.3; echo 1 > rows; sleep 0.1",
+            "touch -d 2020-01-01 state/.gitkeep; sleep 0.5; echo 1 > rows; sleep 0.1",
             ("state", "rows"),
             1,
             [],
         ),
         # A file that stays empty for long, as one that somebody opens first and writes last.
         (
-            "> mark; sleep 1; echo day > mark; sleep 0.3; echo 1 > rows; sleep 0.1",
+            "> mark; sleep 1; echo day > mark; sleep 0.5; echo 1 > rows; sleep 0.1",
             ("mark", "mark", "rows"),
             1,
             ["mark"],
         ),
         # An empty file of a folder does not make those beside it one change.
         (
-            "echo 1 > state/a; sleep 0.2; echo 1 > state/b; sleep 0.2; echo 1 > rows; sleep 0.1",
+            "echo 1 > state/a; sleep 0.5; echo 1 > state/b; sleep 0.5; echo 1 > rows; sleep 0.1",
             ("state", "state", "rows"),
             2,
             ["a 1", "b 1"],
