@@ -214,7 +214,7 @@ def spark_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-ROUNDS = pytest.mark.parametrize("rounds", [4, pytest.param(20, marks=pytest.mark.soak)])
+ROUNDS = pytest.mark.parametrize("rounds", [6, pytest.param(20, marks=pytest.mark.soak)])
 
 
 @pytest.fixture(scope="module")

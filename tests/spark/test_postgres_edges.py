@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from setpoint import (
     InsertNew,
@@ -86,6 +88,8 @@ def test_lines_of_any_length_arrive_whole(lab: Any, db: Any) -> None:
     outcomes = [lab.run(job(texts)) for _ in range(2)]
     assert [outcome.state for outcome in outcomes] == ["published", "unchanged"]
     assert db.all("SELECT id, v FROM out ORDER BY id") == rows
+    for name, usual in (("maxBytesPerBatch", "67108864b"), ("maxRecordsPerBatch", "10000")):
+        assert lab.spark.conf.get(f"spark.sql.execution.arrow.{name}") == usual
 
 
 def test_a_long_text_that_is_none_is_refused_as_a_short_one_is(lab: Any, db: Any) -> None:
@@ -117,8 +121,28 @@ def test_the_batches_of_a_users_python_function_stay_as_they_are(lab: Any, db: A
     for job in (function, behind):
         lab.run(lab.define(job, target=OUT, write=Replace()))
         assert db.all("SELECT id FROM out") == [(7_000,)]
-    for name in ("maxBytesPerBatch", "maxRecordsPerBatch"):
-        assert lab.spark.conf.get(f"spark.sql.execution.arrow.{name}") in ("67108864b", "10000")
+
+
+def test_the_batches_of_a_python_function_in_an_audit_stay_as_they_are(lab: Any, db: Any) -> None:
+    """It runs in the same job as the rows are staged in."""
+    db.all("CREATE TABLE out (id bigint)")
+
+    def whole(ids: pd.Series) -> pd.Series:
+        return pd.Series([len(ids) == 7_000] * len(ids))
+
+    whole.__annotations__ = dict.fromkeys(("ids", "return"), pd.Series)
+    lab.spark.udf.register("whole", F.pandas_udf(whole, "boolean"))
+    job = lab.define(
+        lambda window: lab.spark.range(0, 7_000, 1, 1),
+        target=OUT,
+        write=Replace(),
+        audits=[sql("whole(id)")],
+    )
+    try:
+        assert lab.run(job).state == "published"
+    finally:
+        lab.spark.sql("DROP TEMPORARY FUNCTION whole")
+    assert db.all("SELECT count(*) FROM out") == [(7_000,)]
 
 
 @pytest.mark.parametrize("name", ["line", "hash", "piece"])

@@ -75,8 +75,8 @@ class Sight:
     def made_since(self, last: Sight) -> frozenset[str]:
         """The files that were made empty or emptied since, if that is all that has happened."""
         made = self.empty - last.empty
-        others = ({item for item in sight.files if item[0] not in made} for sight in (self, last))
-        return made if next(others) == next(others) else frozenset()
+        other = {name for name, _ in self.files ^ last.files} - made
+        return frozenset() if other else made
 
 
 @dataclass(frozen=True)
