@@ -20,7 +20,7 @@ from setpoint.model.slice import NULL_PARTITION, typed
 from setpoint.model.source import Source
 from setpoint.model.table import Delta
 from setpoint.targets.delta.log import Snapshot, open_snapshot
-from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.storage import COMMIT, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Kind = Literal["delta", "parquet", "iceberg", "postgres", "table"]
 
 READ_ONLY = "Nothing was written; the table is unchanged."
-_COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
 # Thirty days of an hourly writer are 720; more history does not change the verdict.
 _MOST_COMMITS = 2_000
 # Beyond this, a Spark job counts rows sooner than one footer after the other is read.
@@ -125,12 +124,12 @@ def history(table: ExistingTable) -> tuple[list[Write], bool]:
     storage = table.storage
     if table.snapshot is None or storage is None:
         return [], False
-    names = [file.path for file in storage.files("_delta_log") if _COMMIT.search(file.path)]
+    names = [file.path for file in storage.files("_delta_log") if COMMIT.fullmatch(file.path)]
     chosen = sorted(names)[-_MOST_COMMITS:]
     partition_of: dict[str, tuple[str | None, ...]] = {}
     writes: list[Write] = []
     for name in chosen:
-        match = _COMMIT.search(name)
+        match = COMMIT.fullmatch(name)
         with storage.open(name) as stream:
             body = stream.read().decode("utf-8")
         actions = [json.loads(line) for line in body.splitlines() if line.strip()]

@@ -98,6 +98,14 @@ def test_a_few_retries_are_no_finding(tmp_path: Path) -> None:
     assert [(w.window, w.rows) for w in report.windows] == [("2026-04-25", 3)]
 
 
+def test_a_commit_that_never_got_its_name_is_no_write(tmp_path: Path) -> None:
+    """A writer of Delta that was killed leaves one beside the log, often half of it."""
+    overwritten(tmp_path / "t", 2)
+    (tmp_path / "t/_delta_log/00000000000000000002.json#1").write_text('{"add": {"pa')
+    report = look(tmp_path / "t", time="d", every=DAY)
+    assert (report.findings, report.rows) == ((), 3)
+
+
 def test_appends_are_no_overwrites(tmp_path: Path) -> None:
     """Adding to a partition often loses nothing."""
     for turn in range(8):

@@ -67,11 +67,12 @@ def _is_telling(result: Result) -> bool:
 
 
 def _killed_at(
-    ground: Ground, clean: Clean, moment: Moment, tried: list[dict[str, str]]
+    ground: Ground, clean: Clean, meant: Moment, tried: list[dict[str, str]]
 ) -> Result | None:
     """One moment; None when the retry repaired everything, or the moment could not be hit."""
-    if not _hit(ground, moment, clean.seen, ground.kept.reset):
-        tried.append({"moment": moment.words, "outcome": "too fast"})
+    moment = _hit(ground, meant, clean.seen, ground.kept.reset)
+    if moment is None:
+        tried.append({"moment": meant.words, "outcome": "too fast"})
         return None
     left = {table.name: table.rows_now(ground.sessions) for table in ground.tables}
     ended = ground.run()
@@ -140,7 +141,7 @@ def _killed_again(
     between = [moment for moment in chosen(seen, few=few) if 0 < moment.number < moment.of]
     for moment in between[:1] if few else between:
         words = f"{moment.words} of a second run"
-        if not _hit(ground, moment, seen, lambda: _loaded(ground)):
+        if _hit(ground, moment, seen, lambda: _loaded(ground)) is None:
             tried.append({"moment": words, "outcome": "too fast"})
             continue
         others = ground.others()
@@ -169,15 +170,23 @@ def _loaded(ground: Ground) -> None:
     ground.run()
 
 
-def _hit(ground: Ground, moment: Moment, usual: Observed, prepare: Callable[[], None]) -> bool:
-    """Kill at a moment; whether it was that moment, or one in the middle just after it."""
+def _hit(
+    ground: Ground, moment: Moment, usual: Observed, prepare: Callable[[], None]
+) -> Moment | None:
+    """Kill at a moment, or at one in the middle just after it; None when it cannot be hit.
+
+    Who is over after the last change has left what a kill would have left, and a machine may die
+    before anybody knows that it is over.
+    """
     for _ in range(_TRIES):
         ground.tell(f"killed {moment.words}")
         prepare()
-        _, seen = ground.watched(moment, usual)
+        ended, seen = ground.watched(moment, usual)
         if seen.killed and is_hit(seen, moment):
-            return True
-    return False
+            return moment
+    is_last = moment.sort == "after" and moment.number == moment.of
+    is_over = ended.code == 0 and seen.changes == usual.changes
+    return Moment("end") if is_last and is_over else None
 
 
 def is_hit(seen: Observed, moment: Moment) -> bool:

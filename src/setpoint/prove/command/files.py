@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import stat
 from collections import Counter
@@ -18,7 +17,7 @@ from setpoint.model.proof import Difference
 from setpoint.prove.command import trees
 from setpoint.prove.command.places import Place, Question, Sight, Watching
 from setpoint.sources.existing import ExistingTable, open_table
-from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.storage import COMMIT, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from setpoint.model.window import Window
     from setpoint.spark.session import Sessions
 
-_COMMIT = re.compile(r"\d{20}\.json")
 _CHUNK = 1 << 20
 _POSITIVE = (1 << 62) - 1
 
@@ -129,8 +127,9 @@ class FolderTable(FilePlace):
         if path is None or not path.exists():
             return None
         if self.kind == "delta":
-            log = path / "_delta_log"
-            if not log.is_dir() or not any(_COMMIT.fullmatch(name.name) for name in log.iterdir()):
+            if not any(
+                COMMIT.fullmatch(f"_delta_log/{name}") for name, _ in _listed(path / "_delta_log")
+            ):
                 return None
         elif not any(name for name, _ in _listed(path) if not _is_hidden(name)):
             return None
@@ -139,9 +138,8 @@ class FolderTable(FilePlace):
     def _sight(self) -> Sight:
         everything = list(_listed(self.path))
         if self.kind == "delta":
-            seen = [(name, size) for name, size in everything if _COMMIT.search(name)]
             # A commit is there when its name is; its size may still grow.
-            visible = [(name, 0) for name, _ in seen if name.startswith("_delta_log/")]
+            visible = [(name, 0) for name, _ in everything if COMMIT.fullmatch(name)]
         else:
             visible = [(name, size) for name, size in everything if not _is_hidden(name)]
         return Sight(_digest(visible), _digest(everything))

@@ -33,12 +33,12 @@ _LONG = 0.5
 _MOST = 400
 """Changes after which nobody is held any more: the command would take too long."""
 
-Sort = Literal["before", "beneath", "after"]
+Sort = Literal["before", "beneath", "after", "end"]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill: `after` so many visible changes, or before any."""
+    """When to kill: `after` so many visible changes, or before any; `end` is when it is over."""
 
     sort: Sort
     number: int = 0
@@ -55,6 +55,8 @@ class Moment:
             case "after":
                 which = f"change {self.number} of {self.of}" if self.of > 1 else "its only change"
                 return f"after {which} ({self.place})"
+            case "end":
+                return "right after its end, before anybody knew of it"
 
 
 @dataclass(frozen=True)

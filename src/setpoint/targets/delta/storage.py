@@ -14,6 +14,8 @@ from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
 
 _MISREAD = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
+# The name of a commit; beside it lies what a writer is about to name so: `….json#1`, `.….json.tmp`.
+COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
 # A plain name, so that VACUUM sees what a crashed attempt left behind.
 FOLDER = "setpoint"
 # Where a merge puts the rows of the table that it has written anew, in the folder of its attempt.

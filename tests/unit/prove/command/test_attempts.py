@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from setpoint import edge
 from setpoint.errors import PermanentError
 from setpoint.prove.clock import HOW_TO_GET_IT
 from setpoint.prove.command import elsewhere
-from setpoint.prove.command.attempts import is_hit, parted
-from setpoint.prove.command.files import FilePlace
+from setpoint.prove.command.attempts import is_hit, killed, parted
+from setpoint.prove.command.files import FilePlace, FolderTable
 from setpoint.prove.command.ground import Clean, Ground
 from setpoint.prove.command.kept import Kept
 from setpoint.prove.command.moments import Moment, Observed, watch
+from setpoint.prove.command.places import Sight
 from setpoint.prove.command.prove import clean_run
 from setpoint.prove.command.words import Command
 from setpoint.prove.processes import Ended
@@ -125,6 +127,48 @@ def test_an_empty_file_that_is_not_about_to_be_filled_counts(
 ) -> None:
     assert watched(tmp_path, script).changes == changes
     assert left_after(tmp_path, script, number) == [".gitkeep", *left]
+
+
+def test_a_commit_that_has_not_its_name_yet_is_nothing_to_see(tmp_path: Path) -> None:
+    """Writers of Delta fill a file beside the log's last one, and then give it its name."""
+    log = "t/_delta_log/00000000000000000001.json"
+    script = f"echo 1 > {log}#1; sleep 0.5; ln {log}#1 {log}; rm {log}#1; sleep 0.5"
+    (tmp_path / "t/_delta_log").mkdir(parents=True)
+    (tmp_path / "job.sh").write_text(script)
+    table = FolderTable("t", tmp_path / "t", "delta")
+
+    def run(until: Moment | None = None) -> Observed:
+        return watch(ground("sh job.sh", tmp_path).start, [table], time.time, until=until)[1]
+
+    seen = run()
+    assert (seen.changes, seen.beneath) == (("t",), True)
+    (tmp_path / log).unlink()
+    assert run(Moment("after", 1, 1, "t")).killed
+    assert (tmp_path / log).exists()
+
+
+@dataclass(frozen=True)
+class SlowlySeen(FilePlace):
+    """A file that the watcher comes back to only when a fast command is over."""
+
+    def _sight(self) -> Sight:
+        sight = super()._sight()
+        time.sleep(0.5)
+        return sight
+
+
+def test_a_command_that_is_over_before_the_kill_is_run_again_all_the_same(tmp_path: Path) -> None:
+    """After its last change there is nothing more to lose: a kill leaves what its end leaves."""
+    (tmp_path / "job.sh").write_text("sleep 0.1; echo 1 >> rows")
+    tried = ground("sh job.sh", tmp_path)
+    tried.places = [SlowlySeen("rows", tmp_path / "rows")]
+    ended, seen = tried.watched()
+    assert (ended.code, seen.changes) == (0, ("rows",))
+    moments = killed(tried, Clean(seen, edge.utc_now(), {}, {}), few=True).detail["moments"]
+    assert moments[-1] == {
+        "moment": "right after its end, before anybody knew of it",
+        "outcome": "same",
+    }
 
 
 def test_a_clean_run_that_fails_says_how_to_run_it_by_hand(tmp_path: Path) -> None:
