@@ -1,8 +1,9 @@
-"""Processes for the crash tests of Parquet tables: one that swaps for ever, one that looks."""
+"""Processes for the crash tests of Parquet tables: to begin, to look, and to swap for ever."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,16 @@ def look(project: Project) -> None:
     session = project.sessions.get(bound.connectors())
     rows = session.table("t").select("d", "region", "id").collect()
     say(sorted([str(row["d"]), row["region"], row["id"]] for row in rows))
+
+
+def begin(project: Project) -> None:
+    """Run windows for the first time, and one of them once more, up to the point of a crash."""
+    job = pipeline_named(project.config, "job")
+    point, killed, *windows = sys.argv[2:]
+    for day in windows:
+        run(job, day)
+    os.environ["SETPOINT_FAULT"] = f"{point}:kill"
+    run(job, killed, parameters={"first": 1})
 
 
 def heal(project: Project) -> None:
@@ -69,4 +80,4 @@ def swap(project: Project) -> None:
 
 if __name__ == "__main__":
     with Project(find_config(Path.cwd())) as project:
-        {"heal": heal, "swap": swap}[sys.argv[1]](project)
+        {"begin": begin, "heal": heal, "swap": swap}[sys.argv[1]](project)

@@ -66,6 +66,7 @@ class Lab:
     project: Project
     told: list[str] = field(default_factory=list)
     shelf: type[Shelf] = Shelf
+    _opened: tuple[Any, Any] | None = None
 
     def job(
         self,
@@ -120,7 +121,16 @@ class Lab:
     def world(self, fault: str = "") -> Any:
         faults = Faults.from_environment({"SETPOINT_FAULT": fault})
         retry = RetryPolicy(tries=3, first_wait=0, longest_wait=0)
-        return replace(self.project.world(), faults=faults, retry=retry)
+        return replace(self._world(), faults=faults, retry=retry)
+
+    def _world(self) -> Any:
+        """The world of the project; its ledger is opened again when its file is another one."""
+        file = self.root / ".setpoint" / "ledger.db"
+        mark = (self.project, file.stat().st_ino if file.exists() else None)
+        if self._opened is None or self._opened[0] != mark:
+            world = self.project.world()
+            self._opened = ((self.project, file.stat().st_ino if file.exists() else None), world)
+        return self._opened[1]
 
     def run(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.model.determinism import Finding
 from setpoint.model.window import Window
+from setpoint.spark.classes import SESSION, java_class
 from setpoint.spark.session import Sessions, engine_check, own_session, require_connectors
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ class ApartEngine(_Engine):
         with self._lock:  # two threads must not start the session at once
             own = own_session(self._engine.session(connectors))
         java = getattr(own, "_jsparkSession", None)
-        if java is not None and own._jvm is not None:
+        if java is not None:
             # A thread has an active session of its own, which a pipeline's function may ask for.
-            own._jvm.SparkSession.setActiveSession(java)
+            java_class(own, SESSION).setActiveSession(java)
             own.sparkContext.setLocalProperty("spark.scheduler.pool", f"run {get_ident()}")
         return own
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from setpoint.errors import UsageError
+from setpoint.spark.classes import SESSION, java_class
 from setpoint.spark.jars import resolve
 from setpoint.spark.launch import JAVA_OPTIONS
 from setpoint.spark.session import EXTENSIONS, HIVE, Sessions, SparkSettings, active_session
@@ -66,15 +67,14 @@ def as_active(session: SparkSession) -> Iterator[SparkSession]:
     if before is None or before is session or java is None:
         yield session
         return
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
-    jvm.SparkSession.setActiveSession(java)
+    sessions = java_class(session, SESSION)
+    sessions.setActiveSession(java)
     try:
         yield session
     finally:
         old = getattr(before, "_jsparkSession", None)
         if old is not None:
-            jvm.SparkSession.setActiveSession(old)
+            sessions.setActiveSession(old)
 
 
 def _cached() -> frozenset[str]:

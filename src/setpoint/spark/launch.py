@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from setpoint.errors import UNTOUCHED, UsageError
+from setpoint.spark.classes import know_short_names
 from setpoint.spark.jars import home_dir, spark_version
 from setpoint.spark.java import find_java, java_command
 
@@ -140,6 +141,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     finally:
         os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway)
+    know_short_names(gateway)
 
 
 def jvm_runs() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
+from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching, stored
 
 _MISREAD = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
 # The name of a commit; beside it lies what a writer is about to name so: `….json#1`, `.….json.tmp`.
@@ -93,14 +93,15 @@ class Storage:
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """Those of some files that are not there."""
-        from pyarrow import fs
+        found = self.found(paths)
+        return [path for path, file in zip(paths, found, strict=True) if file is None]
 
+    def found(self, paths: Sequence[str]) -> list[StoredFile | None]:
+        """What the store says about some files; None for each that is not there."""
         if not paths:
             return []
         with reaching(self.uri):
-            found = self._filesystem().get_file_info(list(paths))
-        gone = fs.FileType.NotFound
-        return [path for path, info in zip(paths, found, strict=True) if info.type == gone]
+            return [stored(info) for info in self._filesystem().get_file_info(list(paths))]
 
     def open(self, path: str) -> Any:
         """A file for random access."""

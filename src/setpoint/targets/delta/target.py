@@ -18,7 +18,7 @@ from setpoint.model.window import Window
 from setpoint.model.write import InsertNew, Merge
 from setpoint.targets import leftovers
 from setpoint.targets.chunk import alone_by_pattern
-from setpoint.targets.delta.log import Snapshot, open_snapshot
+from setpoint.targets.delta.log import Log, Snapshot, open_snapshot
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices
@@ -37,17 +37,18 @@ class DeltaTarget:
         self._spec = table
         self._storage = storage
         self._removed = Removed(storage, pipeline.name)
+        self._log = Log(storage)
 
     @property
     def uri(self) -> str:
         return self._storage.uri
 
     def connectors(self) -> frozenset[str]:
-        connector = self._mechanism(self._snapshot()).kind == "connector"
+        connector = self._mechanism(self._log.newest()).kind == "connector"
         return frozenset({"delta"}) if connector else frozenset()
 
     def mechanism(self) -> str:
-        return self._mechanism(self._snapshot()).words
+        return self._mechanism(self._log.newest()).words
 
     def table_id(self) -> str | None:
         snapshot = self._snapshot()
@@ -61,7 +62,7 @@ class DeltaTarget:
 
     def check_definition(self) -> None:
         """Compare the definition with the existing table: grain, partitioning, append-only."""
-        snapshot = self._snapshot()
+        snapshot = self._log.newest()
         if snapshot is None:
             return
         self._refuse_append_only(snapshot)
@@ -79,7 +80,7 @@ class DeltaTarget:
     def inspect(
         self, windows: Sequence[Window], recall: Recall | None = None
     ) -> Mapping[Window, SliceState]:
-        snapshot = self._snapshot()
+        snapshot = self._log.newest()
         if snapshot is None:
             return {window: SliceState(0, None, None) for window in windows}
         remembered = recall(snapshot.table_id) if recall else {}
@@ -97,7 +98,7 @@ class DeltaTarget:
         from setpoint.spark.tombstones import keep
         from setpoint.targets.delta import schema, stage
 
-        snapshot = self._snapshot()
+        snapshot = self._log.newest()
         if snapshot is None:
             self._refuse_foreign_files()
         else:
@@ -177,7 +178,7 @@ class DeltaTarget:
     def alone(self) -> str:
         if by_pattern := alone_by_pattern(self._pipeline.write):
             return by_pattern
-        mechanism = self._mechanism(self._snapshot())
+        mechanism = self._mechanism(self._log.newest())
         return "" if mechanism.kind == "files" else mechanism.words
 
     def divide(
@@ -241,6 +242,7 @@ class DeltaTarget:
         return leftovers.find(self._storage.files(FOLDER), FOLDER, in_use)
 
     def _snapshot(self) -> Snapshot | None:
+        """The newest version, read anew: before anything is removed, and to tell what landed."""
         return open_snapshot(self._storage)
 
     def _mechanism(self, snapshot: Snapshot | None) -> Mechanism:

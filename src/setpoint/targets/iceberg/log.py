@@ -12,6 +12,7 @@ from setpoint.model.receipt import ENVELOPE, Receipt, files_digest, unseal
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.catalog import TableName, unreachable
 from setpoint.targets.iceberg.generations import LastPublish
+from setpoint.targets.iceberg.manifests import KNOWN
 from setpoint.targets.iceberg.storage import Storage
 
 if TYPE_CHECKING:
@@ -183,9 +184,9 @@ class Version:
         deletes: list[DataFile] = []
         try:
             for manifest in self.head.manifests(self.table.io):
-                for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
-                    is_data = entry.data_file.content == DataFileContent.DATA
-                    (data if is_data else deletes).append(entry.data_file)
+                for file in KNOWN.files_of(manifest, self.table.io):
+                    is_data = file.content == DataFileContent.DATA
+                    (data if is_data else deletes).append(file)
         except Exception as error:
             raise unreachable(f"The table {self.name}", error) from error
         return tuple(data), tuple(deletes)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from setpoint.errors import UNTOUCHED, PermanentError, RefusedError, TransientError
+from setpoint.spark.classes import java_class
 from setpoint.spark.contents import quoted
 from setpoint.spark.failures import jvm_ended
 from setpoint.spark.metastore import busy
@@ -130,7 +131,7 @@ class Metastore:
         self, schema_json: str, partition_by: Sequence[str], location: str, root: str
     ) -> None:
         """Create the table; one that is not partitioned has its rows from the start."""
-        kind = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema_json)
+        kind = self._class("org.apache.spark.sql.types.DataType").fromJson(schema_json)
         parts = ", ".join(quoted(name) for name in partition_by)
         self.session.sql(
             f"CREATE TABLE {self.name} ({kind.toDDL()}) USING parquet "
@@ -139,15 +140,15 @@ class Metastore:
         )
 
     def add_columns(self, schema_json: str) -> None:
-        kind = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema_json)
+        kind = self._class("org.apache.spark.sql.types.DataType").fromJson(schema_json)
         self.session.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({kind.toDDL()})")
 
     def add(self, partitions: Sequence[Partition]) -> None:
         """Add partitions, all in one call."""
         storage = self._catalog.getTable(self._database, self._table).storage()
-        nothing = self._jvm.scala.Option.empty()
+        nothing = self._class("scala.Option").empty()
         made = [
-            self._jvm.org.apache.spark.sql.catalyst.catalog.CatalogTablePartition(
+            self._class("org.apache.spark.sql.catalyst.catalog.CatalogTablePartition")(
                 self._map(item.spec), self._moved(storage, item.location), self._map({}), 0, 0,
                 nothing,
             )
@@ -170,7 +171,7 @@ class Metastore:
                         old,
                         storage=self._moved(old.storage(), wanted[spec]),
                         parameters=self._map(_without_statistics(parameters)),
-                        stats=self._jvm.scala.Option.empty(),
+                        stats=self._class("scala.Option").empty(),
                     )
                 )
         if len(changed) != len(wanted):
@@ -188,7 +189,7 @@ class Metastore:
         if old.stats().isDefined():
             # Rather no statistics than those of other rows: engines answer counts from them.
             self._catalog.alterTableStats(
-                self._database, self._table, self._jvm.scala.Option.empty()
+                self._database, self._table, self._class("scala.Option").empty()
             )
             old = self._catalog.getTable(self._database, self._table)
         properties = json.loads(self._json(old.properties()))
@@ -210,16 +211,15 @@ class Metastore:
         """Whether a failed call may yet be carried out: its answer is what was lost."""
         return jvm_ended(error) or bool(_UNANSWERED.search(_with_causes(error)))
 
-    @property
-    def _jvm(self) -> Any:
-        return self.session._jvm
+    def _class(self, name: str) -> Any:
+        return java_class(self.session, name)
 
     @property
     def _catalog(self) -> Any:
         return self.session._jsparkSession.sharedState().externalCatalog()
 
     def _listed(self) -> Any:
-        nothing = self._jvm.scala.Option.empty()
+        nothing = self._class("scala.Option").empty()
         return self._catalog.listPartitions(self._database, self._table, nothing)
 
     def _json(self, value: Any) -> str:
@@ -228,25 +228,27 @@ class Metastore:
 
     @cached_property
     def _mapper(self) -> Any:
-        mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        mapper.registerModule(self._jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        mapper = self._class("com.fasterxml.jackson.databind.ObjectMapper")()
+        mapper.registerModule(
+            self._class("com.fasterxml.jackson.module.scala.DefaultScalaModule")()
+        )
         return mapper
 
     def _moved(self, storage: Any, location: str) -> Any:
-        uri = self._jvm.org.apache.hadoop.fs.Path(spelled(location)).toUri()
-        return _copied(storage, locationUri=self._jvm.scala.Option.apply(uri))
+        uri = self._class("org.apache.hadoop.fs.Path")(spelled(location)).toUri()
+        return _copied(storage, locationUri=self._class("scala.Option").apply(uri))
 
     def _seq(self, items: Sequence[Any]) -> Any:
-        listed = self._jvm.java.util.ArrayList()
+        listed = self._class("java.util.ArrayList")()
         for item in items:
             listed.add(item)
-        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
+        return self._class("scala.jdk.javaapi.CollectionConverters").asScala(listed).toSeq()
 
     def _map(self, values: Mapping[str, str]) -> Any:
-        made = self._jvm.java.util.HashMap()
+        made = self._class("java.util.HashMap")()
         for name, value in values.items():
             made.put(name, value)
-        return self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(made)
+        return self._class("org.apache.spark.api.python.PythonUtils").toScalaMap(made)
 
     def _refuse_unfit(self, body: Mapping[str, Any]) -> None:
         provider = str(body.get("provider") or "")

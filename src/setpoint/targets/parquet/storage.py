@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from py4j.protocol import Py4JError
 
 from setpoint.errors import RefusedError, TransientError
+from setpoint.spark.classes import java_class
 from setpoint.targets.storage import StoredFile, out_of_reach
 
 if TYPE_CHECKING:
@@ -129,8 +130,8 @@ class HadoopFiles:
         fs, place = self._at(path)
         stream = fs.open(place)
         try:
-            charsets = self._jvm.java.nio.charset.StandardCharsets
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, charsets.UTF_8))
+            utf_8 = self._class("java.nio.charset.StandardCharsets").UTF_8
+            return str(self._class("org.apache.commons.io.IOUtils").toString(stream, utf_8))
         finally:
             stream.close()
 
@@ -207,13 +208,12 @@ class HadoopFiles:
             stream.close()
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        place = self._jvm.org.apache.hadoop.fs.Path(path)
+        place = self._class("org.apache.hadoop.fs.Path")(path)
         context = self._session.sparkContext._jsc
         return place.getFileSystem(context.hadoopConfiguration()), place
 
-    @property
-    def _jvm(self) -> Any:
-        return self._session._jvm
+    def _class(self, name: str) -> Any:
+        return java_class(self._session, name)
 
 
 class Gone(TransientError):

@@ -153,13 +153,13 @@ class SlowlySeen(FilePlace):
 
     def _sight(self) -> Sight:
         sight = super()._sight()
-        time.sleep(0.5)
+        time.sleep(0.1)
         return sight
 
 
 def test_a_command_that_is_over_before_the_kill_is_run_again_all_the_same(tmp_path: Path) -> None:
     """After its last change there is nothing more to lose: a kill leaves what its end leaves."""
-    (tmp_path / "job.sh").write_text("sleep 0.1; echo 1 >> rows")
+    (tmp_path / "job.sh").write_text("sleep 0.02; echo 1 >> rows")
     tried = ground("sh job.sh", tmp_path)
     tried.places = [SlowlySeen("rows", tmp_path / "rows")]
     ended, seen = tried.watched()
