@@ -37,18 +37,14 @@ def listed(filesystem: Any, place: str, start: int = 0) -> list[StoredFile]:
     from pyarrow import fs
 
     found = filesystem.get_file_info(fs.FileSelector(place, recursive=True, allow_not_found=True))
-    files = [file for info in found if info.is_file and (file := stored(info, start))]
-    return sorted(files, key=lambda file: file.path)
-
-
-def stored(info: Any, start: int = 0) -> StoredFile | None:
-    """What a pyarrow file system says about a path; None when nothing is there."""
-    from pyarrow import fs
-
-    if info.type == fs.FileType.NotFound:
-        return None
-    modified_ms = (info.mtime_ns or 0) // 1_000_000
-    return StoredFile(info.path[start:], info.size or 0, modified_ms)
+    return sorted(
+        (
+            StoredFile(info.path[start:], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+            for info in found
+            if info.type == fs.FileType.File
+        ),
+        key=lambda file: file.path,
+    )
 
 
 @contextmanager

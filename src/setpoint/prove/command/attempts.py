@@ -16,6 +16,7 @@ from setpoint.prove.command.moments import Moment, Observed, chosen
 _TRIES = 3
 _TOGETHER, _ALONE = 30.0, 2.0
 _LOOK = 0.01
+_OVER = Moment("end")
 
 
 def again(ground: Ground, clean: Clean, times: int, *, done: int) -> Result:
@@ -43,7 +44,8 @@ def killed(ground: Ground, clean: Clean, *, few: bool) -> Result:
         other = _killed_again(ground, clean, tried, few=few)
     if other is not None:
         return other
-    hits = [item for item in tried if item["outcome"] == "same"]
+    over = [item for item in tried if item["moment"] == _OVER.words]
+    hits = [item for item in tried if item["outcome"] == "same" and item not in over]
     missed = [item for item in tried if item["outcome"] != "same"]
     told = {"moments": tried}
     if not hits:
@@ -52,6 +54,8 @@ def killed(ground: Ground, clean: Clean, *, few: bool) -> Result:
     words = f"killed at {len(hits)} moments and run again: the tables are the same"
     if len(hits) == 1:
         words = f"killed {hits[0]['moment']} and run again: the tables are the same"
+    if over:
+        words += "; over before it could be killed after its last change, and run again as well"
     if missed:
         words += f"; too fast to be killed {' or '.join(item['moment'] for item in missed)}"
     return Result("killed", "passed", words, detail=told)
@@ -186,7 +190,7 @@ def _hit(
             return moment
     is_last = moment.sort == "after" and moment.number == moment.of
     is_over = ended.code == 0 and seen.changes == usual.changes
-    return Moment("end") if is_last and is_over else None
+    return _OVER if is_last and is_over else None
 
 
 def is_hit(seen: Observed, moment: Moment) -> bool:

@@ -10,13 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from setpoint import edge
 from setpoint.errors import UNTOUCHED, PermanentError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.ports import Published
 from setpoint.model.receipt import Receipt, unseal
+from setpoint.targets.delta.history import read_commits
 from setpoint.targets.delta.storage import Storage
-from setpoint.targets.storage import StoredFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -143,17 +142,18 @@ class Snapshot:
         from deltalake.exceptions import DeltaError
 
         try:
-            history = self.table.history()
+            found = read_commits(self.table, self.storage)
         except (DeltaError, ValueError, OSError) as error:
             raise _unreadable(self.storage, error, PermanentError) from error
         return {
-            int(entry["version"]): Commit(
-                version=int(entry["version"]),
+            version: Commit(
+                version=version,
                 operation=str(entry.get("operation", "")),
                 read_version=entry.get("readVersion"),
                 receipts=unseal(entry.get("userMetadata")),
             )
-            for entry in history
+            for version, entry in found.items()
+            if version <= self.version
         }
 
     @cached_property
@@ -184,7 +184,7 @@ class Snapshot:
         if not newest_counts:
             return application_id(receipt.pipeline, receipt.window), receipt.generation
         name = application_id(receipt.pipeline, "*")
-        return name, (self.table.transaction_version(name) or 0) + 1
+        return name, self._transaction(name) + 1
 
     def tombstones(self, pipeline: str, landed: Iterable[str] = ()) -> tuple[str, ...]:
         """The places where a pipeline's removed keys are remembered.
@@ -225,48 +225,20 @@ class Snapshot:
             return newest[0].generation if newest else 0
         # Windows that state the same rows share a number.
         names = (application_id(pipeline, window), application_id(pipeline, "*"))
-        return max(self.table.transaction_version(name) or 0 for name in names)
+        return max(map(self._transaction, names))
+
+    def _transaction(self, name: str) -> int:
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return self.table.transaction_version(name) or 0
+        except (DeltaError, OSError) as error:
+            raise _unreadable(self.storage, error, TransientError) from error
 
 
 def application_id(pipeline: str, window: str) -> str:
     """The name under which a window's generation is kept in the log."""
     return f"setpoint:{pipeline}:{window}"
-
-
-class Log:
-    """A table's log that is looked at again and again, and read only when it has moved.
-
-    A version is the newest as long as the next one is not there. Its file tells whether it is
-    still the same table's: who drops a table and makes another one writes it again.
-    """
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self._known: tuple[Snapshot, StoredFile] | None = None
-
-    def newest(self) -> Snapshot | None:
-        """The newest version, as `open_snapshot` would tell; for looking at, not to commit on."""
-        known = self._known
-        if known is not None and self._mark(known[0]) == known[1]:
-            return known[0]
-        began = edge.utc_now().timestamp() * 1000
-        snapshot = open_snapshot(self._storage)
-        mark = self._mark(snapshot) if snapshot else None
-        # A file that was written while we were reading may be another table's.
-        is_old = mark is not None and mark.modified_ms < began - self._coarse_ms
-        self._known = (snapshot, mark) if snapshot and mark and is_old else None
-        return snapshot
-
-    @property
-    def _coarse_ms(self) -> int:
-        """How far the time of a file may lie before the moment at which it was written."""
-        return 20 if self._storage.is_local else 2_000
-
-    def _mark(self, snapshot: Snapshot) -> StoredFile | None:
-        """The file of a version; None when it is not there, or not the newest any more."""
-        names = [f"_delta_log/{snapshot.version + step:020d}.json" for step in (0, 1)]
-        own, following = self._storage.found(names)
-        return own if following is None else None
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from setpoint.errors import PermanentError
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
 from setpoint.model.receipt import Receipt, SliceState, files_digest
@@ -120,7 +121,10 @@ class Slices:
         if version not in self._snapshot.commits:
             return False
         # The connector named the files itself: look at the version that it made.
-        published = open_snapshot(self._snapshot.storage, version)
+        try:
+            published = open_snapshot(self._snapshot.storage, version)
+        except PermanentError:
+            return False  # the log was cleaned up meanwhile
         if published is None:
             return False
         then = Slices(self._pipeline, published).files([window])[window]

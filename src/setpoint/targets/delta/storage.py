@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching, stored
+from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
 
 _MISREAD = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
 # The name of a commit; beside it lies what a writer is about to name so: `….json#1`, `.….json.tmp`.
@@ -93,15 +93,14 @@ class Storage:
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """Those of some files that are not there."""
-        found = self.found(paths)
-        return [path for path, file in zip(paths, found, strict=True) if file is None]
+        from pyarrow import fs
 
-    def found(self, paths: Sequence[str]) -> list[StoredFile | None]:
-        """What the store says about some files; None for each that is not there."""
         if not paths:
             return []
         with reaching(self.uri):
-            return [stored(info) for info in self._filesystem().get_file_info(list(paths))]
+            found = self._filesystem().get_file_info(list(paths))
+        gone = fs.FileType.NotFound
+        return [path for path, info in zip(paths, found, strict=True) if info.type == gone]
 
     def open(self, path: str) -> Any:
         """A file for random access."""

@@ -18,7 +18,8 @@ from setpoint.model.window import Window
 from setpoint.model.write import InsertNew, Merge
 from setpoint.targets import leftovers
 from setpoint.targets.chunk import alone_by_pattern
-from setpoint.targets.delta.log import Log, Snapshot, open_snapshot
+from setpoint.targets.delta.log import Snapshot, open_snapshot
+from setpoint.targets.delta.looks import Looks
 from setpoint.targets.delta.mechanism import Mechanism, choose, refuse_append_only
 from setpoint.targets.delta.removed import Removed
 from setpoint.targets.delta.slices import Slices
@@ -37,18 +38,18 @@ class DeltaTarget:
         self._spec = table
         self._storage = storage
         self._removed = Removed(storage, pipeline.name)
-        self._log = Log(storage)
+        self._looks = Looks(storage)
 
     @property
     def uri(self) -> str:
         return self._storage.uri
 
     def connectors(self) -> frozenset[str]:
-        connector = self._mechanism(self._log.newest()).kind == "connector"
+        connector = self._mechanism(self._looks.newest()).kind == "connector"
         return frozenset({"delta"}) if connector else frozenset()
 
     def mechanism(self) -> str:
-        return self._mechanism(self._log.newest()).words
+        return self._mechanism(self._looks.newest()).words
 
     def table_id(self) -> str | None:
         snapshot = self._snapshot()
@@ -62,7 +63,7 @@ class DeltaTarget:
 
     def check_definition(self) -> None:
         """Compare the definition with the existing table: grain, partitioning, append-only."""
-        snapshot = self._log.newest()
+        snapshot = self._looks.newest()
         if snapshot is None:
             return
         self._refuse_append_only(snapshot)
@@ -80,7 +81,7 @@ class DeltaTarget:
     def inspect(
         self, windows: Sequence[Window], recall: Recall | None = None
     ) -> Mapping[Window, SliceState]:
-        snapshot = self._log.newest()
+        snapshot = self._looks.newest()
         if snapshot is None:
             return {window: SliceState(0, None, None) for window in windows}
         remembered = recall(snapshot.table_id) if recall else {}
@@ -98,7 +99,7 @@ class DeltaTarget:
         from setpoint.spark.tombstones import keep
         from setpoint.targets.delta import schema, stage
 
-        snapshot = self._log.newest()
+        snapshot = self._looks.newest()
         if snapshot is None:
             self._refuse_foreign_files()
         else:
@@ -178,7 +179,7 @@ class DeltaTarget:
     def alone(self) -> str:
         if by_pattern := alone_by_pattern(self._pipeline.write):
             return by_pattern
-        mechanism = self._mechanism(self._log.newest())
+        mechanism = self._mechanism(self._looks.newest())
         return "" if mechanism.kind == "files" else mechanism.words
 
     def divide(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Manifests:
-    """Manifests that were read, up to so many files in all; who was not asked for longest goes."""
+    """Manifests that were read, up to some weight; who was not asked for longest goes."""
 
     def __init__(self, most: int) -> None:
         self._most, self._held = most, 0
@@ -43,9 +43,18 @@ class Manifests:
 
 
 def _weight(files: tuple[DataFile, ...]) -> int:
-    """A manifest without live files takes room too."""
-    return len(files) + 1
+    """By the statistics of the files' columns; a manifest without live files takes room too."""
+    return 1 + sum(_EACH + sum(len(getattr(file, name) or ()) for name in _MAPS) for file in files)
 
 
-# A file takes a kilobyte or two.
-KNOWN = Manifests(20_000)
+_EACH = 10
+_MAPS = (
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+)
+# Some fifty bytes for each, so that this is about 100 MB.
+KNOWN = Manifests(2_000_000)
