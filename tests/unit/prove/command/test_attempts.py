@@ -164,11 +164,13 @@ def test_a_command_that_is_over_before_the_kill_is_run_again_all_the_same(tmp_pa
     tried.places = [SlowlySeen("rows", tmp_path / "rows")]
     ended, seen = tried.watched()
     assert (ended.code, seen.changes) == (0, ("rows",))
-    moments = killed(tried, Clean(seen, edge.utc_now(), {}, {}), few=True).detail["moments"]
-    assert moments[-1] == {
-        "moment": "right after its end, before anybody knew of it",
-        "outcome": "same",
-    }
+    result = killed(tried, Clean(seen, edge.utc_now(), {}, {}), few=False)
+    over = {"moment": "right after its end, before anybody knew of it", "outcome": "same"}
+    assert result.detail["moments"][-1] == over
+    # That alone is no kill: whether there was one is told apart.
+    hits = [item for item in result.detail["moments"] if item["outcome"] == "same"]
+    assert result.state == ("passed" if len(hits) > 1 else "skipped")
+    assert result.state == "skipped" or "over before it could be killed" in result.message
 
 
 def test_a_clean_run_that_fails_says_how_to_run_it_by_hand(tmp_path: Path) -> None:
