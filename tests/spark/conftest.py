@@ -125,12 +125,14 @@ class Lab:
 
     def _world(self) -> Any:
         """The world of the project; its ledger is opened again when its file is another one."""
-        file = self.root / ".setpoint" / "ledger.db"
-        mark = (self.project, file.stat().st_ino if file.exists() else None)
-        if self._opened is None or self._opened[0] != mark:
+        if self._opened is None or self._opened[0] != self._ledger_mark():
             world = self.project.world()
-            self._opened = ((self.project, file.stat().st_ino if file.exists() else None), world)
+            self._opened = (self._ledger_mark(), world)
         return self._opened[1]
+
+    def _ledger_mark(self) -> tuple[Project, int | None]:
+        file = self.root / ".setpoint" / "ledger.db"
+        return self.project, file.stat().st_ino if file.exists() else None
 
     def run(
         self,

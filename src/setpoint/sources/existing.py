@@ -19,8 +19,9 @@ from setpoint.model.receipt import unseal
 from setpoint.model.slice import NULL_PARTITION, typed
 from setpoint.model.source import Source
 from setpoint.model.table import Delta
+from setpoint.targets.delta.history import commit_files
 from setpoint.targets.delta.log import Snapshot, open_snapshot
-from setpoint.targets.delta.storage import COMMIT, Storage
+from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,19 +125,15 @@ def history(table: ExistingTable) -> tuple[list[Write], bool]:
     storage = table.storage
     if table.snapshot is None or storage is None:
         return [], False
-    names = [file.path for file in storage.files("_delta_log") if COMMIT.fullmatch(file.path)]
-    chosen = sorted(names)[-_MOST_COMMITS:]
+    chosen = sorted(commit_files(storage).items())[-_MOST_COMMITS:]
     partition_of: dict[str, tuple[str | None, ...]] = {}
     writes: list[Write] = []
-    for name in chosen:
-        match = COMMIT.fullmatch(name)
+    for version, name in chosen:
         with storage.open(name) as stream:
             body = stream.read().decode("utf-8")
         actions = [json.loads(line) for line in body.splitlines() if line.strip()]
-        version = int(match[1]) if match else 0
         writes += _writes(table, version, actions, partition_of)
-    complete = bool(chosen) and chosen[0].endswith(f"{0:020d}.json")
-    return writes, not complete
+    return writes, not chosen or chosen[0][0] > 0
 
 
 def no_table(label: str, why: str) -> UsageError:

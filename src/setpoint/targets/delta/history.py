@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 def read_commits(table: DeltaTable, storage: Storage) -> dict[int, dict[str, Any]]:
     """The commits that the log still holds, by version; also those after the opened one."""
-    names = _names(storage)
+    names = commit_files(storage)
     told = table.history()
-    if len(told) == len(names) and _names(storage) == names:
+    if len(told) == len(names) and commit_files(storage) == names:
         return dict(zip(sorted(names, reverse=True), told, strict=True))
-    bodies = {version: storage.read(name) for version, name in _names(storage).items()}
+    bodies = {version: storage.read(name) for version, name in commit_files(storage).items()}
     return {version: _info(body) for version, body in bodies.items() if body is not None}
 
 
-def _names(storage: Storage) -> dict[int, str]:
+def commit_files(storage: Storage) -> dict[int, str]:
     """The files of the log that are commits, by version."""
     found = (COMMIT.fullmatch(file.path) for file in storage.files("_delta_log"))
     return {int(match[1]): match[0] for match in found if match}
