@@ -145,10 +145,11 @@ class Lab:
         again: tuple[str, str] | None = None,
         as_published: bool = False,
         refresh: bool | str = False,
+        restate: bool = False,
     ) -> Outcome:
         """Plan and run one window, as the command line does."""
         anew = EVERY if refresh is True else refresh or ""
-        how = How(force, again, as_published, anew)
+        how = How(force, again, as_published, anew, restate)
         bound, world = self.bind(job), self.world(fault)
         given = {**job.parameters, **(parameters or {})}
         windows = self.windows(job, text)

@@ -138,7 +138,7 @@ def test_a_chunk_ends_like_windows_one_by_one(place: Place) -> None:
     assert chunked.receipt.contents == single.receipt.contents
     assert (chunked.receipt.rows, chunked.generation, chunked.untouched) == (3, 1, True)
 
-    assert lab.run(job, "2026-04-03", force=True).only_receipt
+    assert lab.run(job, "2026-04-03", restate=True).only_receipt
     held.rows = [(7, "c7", day(2)), (8, "c8", day(4)), (9, "c9", day(1))]
     ended = place.fill(job, "2026-04-02..2026-04-03", force=True)
     assert [end.outcome.receipt.rows for end in ended.values()] == [1, 0]
@@ -195,7 +195,7 @@ def test_windows_of_times_in_a_table_that_is_not_divided_by_them(
     made = lab.define(job, name="t", target=target, spans=True, every="hour", audits=[unique("d")])
     ended = place.fill(made, HOURS)
     assert [end.outcome.receipt.rows for end in ended.values()] == [4, 4, 0, 4, 4, 4]
-    assert lab.run(made, "2026-04-01T03", force=True).only_receipt
+    assert lab.run(made, "2026-04-01T03", restate=True).only_receipt
     held.rows = TIMES[:10]
     assert lab.bind(made).target.connectors() == frozenset()
     assert states(place.fill(made, "2026-04-01T01..2026-04-01T03", force=True)) == ["published"] * 3

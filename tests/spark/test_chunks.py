@@ -94,7 +94,7 @@ def test_a_chunk_is_one_commit_with_a_receipt_for_each_window(
         assert (receipt.window, receipt.generation, receipt.rows) == (window, 1, 3)
         assert receipt.contents == lab.state(alone, window).receipt.contents
     assert lab.run(job, "2026-04-03").state == "unchanged"
-    assert lab.run(job, "2026-04-03", force=True).only_receipt
+    assert lab.run(job, "2026-04-03", restate=True).only_receipt
     again = fill(lab, job)
     assert {end.outcome.state for end in again.values()} == {"unchanged"}
 

@@ -190,7 +190,7 @@ A = [row(1), row(2)]
 B = [row(2, "paid", 2), row(3)]
 
 
-def test_once_twice_thrice_forced_changed_and_empty(cell: Cell) -> None:
+def test_once_twice_thrice_restated_forced_changed_and_empty(cell: Cell) -> None:
     """Repeats change nothing; a change is a change; an empty batch empties what it states."""
     pattern = cell.pattern
     held = cell.lab.shelf(A)
@@ -200,9 +200,12 @@ def test_once_twice_thrice_forced_changed_and_empty(cell: Cell) -> None:
     version = cell.version()
     assert [cell.lab.run(job).state for _ in range(2)] == ["unchanged", "unchanged"]
     assert cell.version() == version
-    again = cell.lab.run(job, force=True)
+    again = cell.lab.run(job, restate=True)
     assert again.only_receipt
     assert again.receipt.generation == 2
+    forced = cell.lab.run(job, force=True)
+    assert not forced.only_receipt
+    assert forced.receipt.generation == 3
     assert cell.read() == apply(pattern, [], A, DAY)
 
     changed = B if pattern != "insert_new" else [row(2), row(3)]
@@ -304,7 +307,7 @@ def test_hostile_names_are_names(cell: Cell) -> None:
     assert cell.lab.run(job).state == "published"
     assert cell.read() == _sorted(rows)
     assert cell.lab.run(job).state == "unchanged"
-    assert cell.lab.run(job, force=True).only_receipt
+    assert cell.lab.run(job, restate=True).only_receipt
 
 
 def test_duplicates_in_the_batch_are_resolved_or_refused(keyed: Cell) -> None:

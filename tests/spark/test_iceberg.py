@@ -44,11 +44,11 @@ def test_other_windows_stay_byte_for_byte(lab: Any, lake: Any, shelf: Any) -> No
 
 
 def test_same_rows_again(lab: Any, lake: Any) -> None:
-    """A forced run with the same rows commits a receipt and no file."""
+    """A window that is restated with the same rows commits a receipt and no file."""
     job = lab.job([(1, 1.0, DAY)], target=ORDERS)
     lab.run(job)
     files = lake.live()
-    again = lab.run(job, force=True)
+    again = lab.run(job, restate=True)
     assert again.only_receipt
     assert again.receipt.generation == 2
     assert lake.live() == files
@@ -285,7 +285,7 @@ def test_hours_in_a_table_by_day(lab: Any, lake: Any, shelf: Any) -> None:
     assert [row[0] for row in lake.spark_rows()] == [1, 3]
     assert [row[0] for row in lake.rows()] == [1, 3]
     held.rows = [(1, moment(10))]
-    assert lab.run(job, "2026-04-25T10", force=True).only_receipt
+    assert lab.run(job, "2026-04-25T10", restate=True).only_receipt
 
 
 def merge_job(lab: Any, rows: Any, **options: Any) -> Any:

@@ -83,7 +83,7 @@ def test_the_life_of_a_landed_api(lab: Any, api: Api) -> None:
 
     api.items[0]["amount"] = 999
     assert lab.run(job).state == "unchanged"
-    assert lab.run(job, force=True).only_receipt
+    assert lab.run(job, restate=True).only_receipt
     assert len(api.requests) == asked
 
     lab.run(job, refresh=True, fault="landed@1:raise")

@@ -223,9 +223,9 @@ def test_a_merge_brings_each_key_to_its_latest_row(tables: Tables) -> None:
     lab, target = tables.lab, tables.target(partition_by="region")
     write = Merge(key="id", sequence_by="seq", delete_when="status = 'gone'")
 
-    def run(day: int, *rows: tuple[Any, ...], force: bool = False) -> Any:
+    def run(day: int, *rows: tuple[Any, ...], restate: bool = False) -> Any:
         job = lab.job(rows, REGIONS, target=target, write=write)
-        return lab.run(job, f"2026-04-{day:02d}", force=force)
+        return lab.run(job, f"2026-04-{day:02d}", restate=restate)
 
     run(1, (1, "new", 1, "EU"), (2, "new", 1, "US"), (3, "new", 1, "EU"), (3, "old", 0, "EU"))
     run(2, (2, "paid", 2, "EU"), (4, "new", 2, "AP"))
@@ -233,7 +233,7 @@ def test_a_merge_brings_each_key_to_its_latest_row(tables: Tables) -> None:
     assert tables.rows() == rows
     before = tables.files()
     assert run(2, (2, "paid", 2, "EU"), (4, "new", 2, "AP")).state == "unchanged"
-    assert run(2, (2, "paid", 2, "EU"), (4, "new", 2, "AP"), force=True).only_receipt
+    assert run(2, (2, "paid", 2, "EU"), (4, "new", 2, "AP"), restate=True).only_receipt
     run(3, (2, "late", 1, "US"), (4, "new", 2, "AP"))
     assert tables.files() == before
     run(4, (1, "gone", 5, "EU"), (4, "gone", 5, "AP"))

@@ -47,7 +47,7 @@ def test_a_forced_merge_of_the_same_rows_rewrites_no_file(lab):
     job = lab.job([(1, "new", 1), (2, "new", 1)], ORDERS, target=TARGET, write=merge())
     lab.run(job)
     before = lab.live()
-    assert lab.run(job, force=True).only_receipt
+    assert lab.run(job, restate=True).only_receipt
     assert lab.live() == before
 
 
@@ -60,7 +60,7 @@ def test_a_receipt_alone_needs_no_spark_job(lab):
     for statement in ("", "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"):
         if statement:
             lab.spark.sql(f"ALTER TABLE delta.`{lab.root / 'out'}` {statement}")
-        assert lab.run(job, force=True).only_receipt
+        assert lab.run(job, restate=True).only_receipt
         info = next(a["commitInfo"] for a in lab.actions(lab.version()) if "commitInfo" in a)
         engines.append("Spark" in info["engineInfo"])
     assert engines == [False, True]

@@ -162,9 +162,9 @@ def test_merging_the_same_batch_again_changes_no_row_version(
     lab.run(job)
     before = db.versions()
     assert lab.run(job).state == "unchanged"
-    assert lab.run(job, force=True).only_receipt
+    assert lab.run(job, restate=True).only_receipt
     rows.rows = [*rows.rows, (3, "new", 1)]
-    assert not lab.run(job, force=True).only_receipt
+    assert not lab.run(job, restate=True).only_receipt
     assert set(before) < set(db.versions())
     assert db.rows() == [(1, "new", 1), (2, "new", 1), (3, "new", 1)]
 
@@ -335,7 +335,7 @@ def test_every_type_arrives_as_it_was(lab: Any, db: Any) -> None:
     assert tuple(seen[0])[12:16] == full[12:16]
     assert seen[0]["tags"] == {"a": 1, "b": None}
     assert seen[0]["shape"].b.c == at
-    assert lab.run(job, force=True).only_receipt
+    assert lab.run(job, restate=True).only_receipt
 
 
 @pytest.mark.parametrize(

@@ -322,7 +322,8 @@ class ChunkAttempt:
 
     def _keeps(self, run: Run, part: Staged) -> bool:
         """Whether the window holds these very rows already, so that its receipt is enough."""
-        return same_contents(run, self._plans[run.window].state, part)
+        plan = self._plans[run.window]
+        return same_contents(run, plan.state, part) and not plan.how.force
 
     def _record(
         self,

@@ -49,7 +49,7 @@ def publish(
     our statement is the later one and is published on top, once. `mark` is the
     high-water mark that the rows lead to; `again` says that an old range was read once more,
     which leaves the mark and everything else that the receipt says about the inputs. `force`
-    publishes even over a window that its sources say is final.
+    writes the rows whatever is there, also over a window that its sources say is final.
     """
     refuse_if_failed(run, results)
     was_superseded = is_superseded(run, state)
@@ -57,10 +57,11 @@ def publish(
     same_run_counts = run.by_contents
     for _ in range(_REPUBLISHES):
         current = state.receipt
-        keep_files = same_contents(run, state, staged)
+        same_rows = same_contents(run, state, staged)
+        keep_files = same_rows and not force
         # The key of a run does not know an input that cannot tell whether it changed.
-        same_run = keep_files if run.unsure else same_run_counts
-        if same_run and current and current.run_key == run.key and state.untouched:
+        same_run = same_rows if run.unsure else same_run_counts
+        if same_run and not force and current and current.run_key == run.key and state.untouched:
             return Verdict(current, None)
         receipt = receipt_of(run, staged, state, keep_files, published_at)
         receipt = _with_mark(run, receipt, state, mark, again)
@@ -128,6 +129,7 @@ def same_contents(run: Run, state: SliceState, staged: Staged) -> bool:
     return bool(
         receipt
         and state.untouched
+        and receipt.scope  # else nobody knows which part of the table its rows have replaced
         and (receipt.pattern or Overwrite.name) == pattern
         and staged.contents is not None
         and receipt.contents == staged.contents

@@ -22,8 +22,11 @@ class Receipt:
     names the files itself). `stage` is the folder of those files, `replaced` the one whose
     files the publish removed. `pattern` names the write pattern with its settings (empty for
     receipts of a time when there was only one), `tombstones` the places where removed keys are
-    remembered, `looked_at` the version of the table on which the publish was decided. `effects`
-    is the outbox: what is still to be sent for this run.
+    remembered, `looked_at` the version of the table on which the publish was decided. `scope` names
+    the rule by which the publish found the rows to replace, `columns` the columns that the table
+    had. Since the commit `quiet_since`, nobody has changed rows but publishes of this pipeline with
+    this scope, each those of its own window (None: not known). `effects` is the outbox: what is
+    still to be sent for this run.
     """
 
     pipeline: str
@@ -46,8 +49,15 @@ class Receipt:
     pattern: str = ""
     tombstones: Sequence[str] = ()
     looked_at: int | None = None
+    scope: str = ""
+    columns: str = ""
+    quiet_since: int | None = None
     effects: Sequence[Mapping[str, Any]] = ()
     version: int = VERSION
+
+    def base(self, commit: int) -> int:
+        """The commit after which nothing was seen by the publish that made a commit."""
+        return commit - 1 if self.looked_at is None else min(self.looked_at, commit - 1)
 
     def as_dict(self) -> dict[str, Any]:
         """The receipt as plain JSON values."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from setpoint.model.slice import SliceRule
 from setpoint.model.span import Stretch
-from setpoint.model.write import DeleteInsert, Overwrite, WritePattern
+from setpoint.model.write import DeleteInsert, Overwrite, WritePattern, pattern_of
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,12 @@ class Scope:
 
     write: WritePattern
     rule: SliceRule | None = None
+
+    @property
+    def name(self) -> str:
+        """The scope as a receipt names it: two publishes with one name replace by one rule."""
+        pattern = pattern_of(self.write)
+        return f"{pattern} by {self.rule.kind} {self.rule.column}" if self.rule else pattern
 
     def condition(self, stretch: Stretch) -> str | None:
         """The rows that are replaced, as a SQL condition that all staged rows must satisfy.

@@ -52,7 +52,7 @@ class Memory:
             self.receipts.append(replace(rival, generation=len(self.receipts) + 1))
         if expected.generation != len(self.receipts):
             raise Fenced(self.state)
-        self.receipts.append(receipt)
+        self.receipts.append(replace(receipt, scope="overwrite by date d"))
         self.moved.append(staged)
         if self.lands_unseen:
             raise Fenced(self.state)

@@ -19,7 +19,7 @@ from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import application_id, open_snapshot
 from setpoint.targets.delta.mechanism import choose
 from setpoint.targets.delta.publisher import TURNS, refuse_other_rows
-from setpoint.targets.delta.slices import Slices
+from setpoint.targets.delta.slices import Slices, stated
 from setpoint.targets.delta.stage import DeltaStage, StagedFile, read_back
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
@@ -82,8 +82,7 @@ def publish(
             refuse_if_fenced(pipeline, snapshot, window, expected[window], part)
         if choose(snapshot, pipeline.write, pipeline.slice_column).kind != "files":
             raise changed_meanwhile(f"at {storage.uri}", "features")
-        looked_at = snapshot.version if snapshot else None
-        receipts = [replace(receipt, looked_at=looked_at) for receipt in receipts]
+        receipts = stated(pipeline, snapshot, parts[0] if parts else None, receipts)
         fences = [(application_id(r.pipeline, r.window), r.generation) for r in receipts]
         stage = _together(parts) if parts else None
         try:

@@ -23,7 +23,7 @@ def read_commits(table: DeltaTable, storage: Storage) -> dict[int, dict[str, Any
     if len(told) == len(names) and commit_files(storage) == names:
         return dict(zip(sorted(names, reverse=True), told, strict=True))
     bodies = {version: storage.read(name) for version, name in commit_files(storage).items()}
-    return {version: _info(body) for version, body in bodies.items() if body is not None}
+    return {version: commit_info(body) for version, body in bodies.items() if body is not None}
 
 
 def commit_files(storage: Storage) -> dict[int, str]:
@@ -32,7 +32,12 @@ def commit_files(storage: Storage) -> dict[int, str]:
     return {int(match[1]): match[0] for match in found if match}
 
 
-def _info(body: bytes) -> dict[str, Any]:
+def commit_file(version: int) -> str:
+    """The file of a commit, below the table's root."""
+    return f"_delta_log/{version:020d}.json"
+
+
+def commit_info(body: bytes) -> dict[str, Any]:
     """What a commit says about itself; it need not say anything."""
     for line in body.splitlines():
         if b'"commitInfo"' in line and isinstance(info := json.loads(line).get("commitInfo"), dict):

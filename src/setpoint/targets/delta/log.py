@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from setpoint.errors import UNTOUCHED, PermanentError, TransientError
 from setpoint.model import tombstones
+from setpoint.model.columns import Columns
 from setpoint.model.ports import Published
 from setpoint.model.receipt import Receipt, unseal
-from setpoint.targets.delta.history import read_commits
+from setpoint.model.window import Window
+from setpoint.targets.claim import Past
+from setpoint.targets.delta import newest
+from setpoint.targets.delta.history import commit_file, commit_info, read_commits
 from setpoint.targets.delta.storage import Storage
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+# Operations that change no row: the slice is what it was, though its files may differ.
+NEUTRAL = frozenset(
+    {
+        "OPTIMIZE",
+        "VACUUM START",
+        "VACUUM END",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "CHANGE COLUMN",
+        "ADD COLUMNS",
+    }
+)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
 _BACKTRACE = re.compile(r"\s+0: ")
 
@@ -45,6 +62,21 @@ class Commit:
     operation: str
     read_version: int | None
     receipts: tuple[Receipt, ...]
+
+    @property
+    def base(self) -> int:
+        """The version on which the commit was decided, as its writer says."""
+        return self.version - 1 if self.read_version is None else self.read_version
+
+    @classmethod
+    def read(cls, version: int, info: Mapping[str, Any]) -> Commit:
+        """A commit by what it says about itself."""
+        return cls(
+            version=version,
+            operation=str(info.get("operation", "")),
+            read_version=info.get("readVersion"),
+            receipts=unseal(info.get("userMetadata")),
+        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +126,19 @@ class Snapshot:
             Field(item["name"], item["type"], item["nullable"], item.get("metadata") or {})
             for item in body["fields"]
         )
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns by their numbers, where files hold names of their own."""
+        if not self.maps_columns:
+            return Columns()
+        numbers: dict[str, int] = {}
+        own_names = True
+        body = json.loads(self.table.schema().to_json())
+        for path, name, metadata in _fields_inside("", body):
+            numbers[path] = int(metadata.get("delta.columnMapping.id", 0))
+            own_names &= metadata.get("delta.columnMapping.physicalName", name) == name
+        return Columns(numbers, renamed=not own_names)
 
     def field(self, name: str) -> Field | None:
         return next((item for item in self.fields if item.name == name), None)
@@ -146,12 +191,7 @@ class Snapshot:
         except (DeltaError, ValueError, OSError) as error:
             raise _unreadable(self.storage, error, PermanentError) from error
         return {
-            version: Commit(
-                version=version,
-                operation=str(entry.get("operation", "")),
-                read_version=entry.get("readVersion"),
-                receipts=unseal(entry.get("userMetadata")),
-            )
+            version: Commit.read(version, entry)
             for version, entry in found.items()
             if version <= self.version
         }
@@ -167,6 +207,27 @@ class Snapshot:
                     found[key] = (receipt, commit.version)
         return found
 
+    def past(self) -> Iterator[Past]:
+        """The commits that the log still holds, newest first; read one by one."""
+        for version in range(self.version, -1, -1):
+            commit = self.commit(version)
+            if commit is None:
+                return
+            yield Past(
+                number=version,
+                receipts=commit.receipts,
+                changes_rows=commit.operation not in NEUTRAL,
+                looked_at=min([commit.base, *(item.base(version) for item in commit.receipts)]),
+                before=version - 1,
+            )
+
+    def commit(self, version: int) -> Commit | None:
+        """One commit; None when the log does not hold it any more."""
+        if "commits" in self.__dict__:
+            return self.commits.get(version)
+        body = self.storage.read(commit_file(version))
+        return Commit.read(version, commit_info(body)) if body is not None else None
+
     def landed(self, window: str, attempt: str) -> Published | None:
         """An attempt's newest publish: there are two when a removal slips in beside the first."""
         for version, commit in sorted(self.commits.items(), reverse=True):
@@ -175,16 +236,16 @@ class Snapshot:
                     return Published(receipt, version, self.table_id)
         return None
 
-    def fence(self, receipt: Receipt, newest_counts: bool) -> tuple[str, int]:
-        """The transaction that only one of two commits can have: its name and its number.
+    def newest_start(self, pipeline: str) -> datetime | None:
+        """When the newest window began that a pipeline of whole states has published.
 
-        Where all windows state the same rows, they share it: a commit that another window
-        precedes is refused, or skipped, by the connector.
+        It survives the clean-up of the log.
         """
-        if not newest_counts:
-            return application_id(receipt.pipeline, receipt.window), receipt.generation
-        name = application_id(receipt.pipeline, "*")
-        return name, self._transaction(name) + 1
+        return newest.start_of(self.shared_number(pipeline))
+
+    def shared_number(self, pipeline: str) -> int:
+        """The last number of the transaction that windows share which state the same rows."""
+        return self._transaction(application_id(pipeline, newest.SHARED))
 
     def tombstones(self, pipeline: str, landed: Iterable[str] = ()) -> tuple[str, ...]:
         """The places where a pipeline's removed keys are remembered.
@@ -221,11 +282,11 @@ class Snapshot:
         """How often the window was published; survives the clean-up of the log."""
         if len(self.commits) == self.version + 1:
             # Nothing was cleaned up: the receipts tell, without a look-up for each window.
-            newest = self.receipts.get((pipeline, window))
-            return newest[0].generation if newest else 0
+            found = self.receipts.get((pipeline, window))
+            return found[0].generation if found else 0
         # Windows that state the same rows share a number.
-        names = (application_id(pipeline, window), application_id(pipeline, "*"))
-        return max(map(self._transaction, names))
+        shared = newest.count_of(self.shared_number(pipeline))
+        return max(self._transaction(application_id(pipeline, window)), shared)
 
     def _transaction(self, name: str) -> int:
         from deltalake.exceptions import DeltaError
@@ -239,6 +300,20 @@ class Snapshot:
 def application_id(pipeline: str, window: str) -> str:
     """The name under which a window's generation is kept in the log."""
     return f"setpoint:{pipeline}:{window}"
+
+
+def fence_of(
+    snapshot: Snapshot | None, receipt: Receipt, window: Window, *, newest_counts: bool
+) -> tuple[str, int]:
+    """The transaction that only one of two commits can have: its name and its number.
+
+    Where all windows state the same rows, they share it: a commit that another window precedes
+    is refused, or skipped, by the connector.
+    """
+    if not newest_counts:
+        return application_id(receipt.pipeline, receipt.window), receipt.generation
+    last = snapshot.shared_number(receipt.pipeline) if snapshot else 0
+    return application_id(receipt.pipeline, newest.SHARED), newest.next_number(last, window.start)
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:
@@ -281,6 +356,18 @@ def _unreadable(
         state=UNTOUCHED,
         next=next_step,
     )
+
+
+def _fields_inside(path: str, kind: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every field of a type, however deep: its path, its name and what the log says about it."""
+    if not isinstance(kind, dict):
+        return
+    for item in kind.get("fields", ()):
+        own = f"{path}.{item['name']}"
+        yield own, item["name"], item.get("metadata") or {}
+        yield from _fields_inside(own, item["type"])
+    for part in ("elementType", "keyType", "valueType"):
+        yield from _fields_inside(f"{path}.<{part}>", kind.get(part))
 
 
 def _prefixed(columns: dict[str, list[Any]], prefix: str) -> dict[str, list[Any]]:

@@ -15,10 +15,10 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark.failures import root_cause
 from setpoint.targets.delta import commit, merge, rewrite
 from setpoint.targets.delta.fence import refuse_if_fenced
-from setpoint.targets.delta.log import DataFile, Snapshot, application_id, open_snapshot
+from setpoint.targets.delta.log import DataFile, Snapshot, fence_of, open_snapshot
 from setpoint.targets.delta.mechanism import choose, demand_of
 from setpoint.targets.delta.removed import Removed
-from setpoint.targets.delta.slices import Slices, count_rows
+from setpoint.targets.delta.slices import Slices, count_rows, stated
 from setpoint.targets.delta.stage import DeltaStage
 from setpoint.targets.delta.storage import Storage
 from setpoint.targets.refusals import (
@@ -85,7 +85,7 @@ class Publisher:
                 raise changed_meanwhile(f"at {self._storage.uri}", "features")
             if staged is None and snapshot is not None:
                 by_files = demand_of(snapshot) is None  # a receipt alone names no file
-            receipt = replace(receipt, looked_at=snapshot.version if snapshot else None)
+            (receipt,) = stated(run.pipeline, snapshot, staged, [receipt])
             if isinstance(write, Merge):
                 removed = self._removed.after(snapshot, run.window, staged)
                 receipt = replace(receipt, tombstones=removed)
@@ -110,10 +110,8 @@ class Publisher:
         self, snapshot: Snapshot | None, receipt: Receipt, staged: Staged | None, *, by_files: bool
     ) -> tuple[str, ...]:
         run, storage, write = self._run, self._storage, self._run.pipeline.write
-        if snapshot is None:
-            fence = (application_id(receipt.pipeline, receipt.window), receipt.generation)
-        else:
-            fence = snapshot.fence(receipt, run.pipeline.newest_counts)
+        by_newest = run.pipeline.newest_counts
+        fence = fence_of(snapshot, receipt, run.window, newest_counts=by_newest)
         if snapshot is None or by_files:
             stage = staged.handle if staged else None
             commit.commit_files(snapshot, storage, run, [receipt], stage, [fence])

@@ -7,26 +7,15 @@ from dataclasses import replace
 from functools import cached_property
 
 from setpoint.errors import PermanentError
+from setpoint.model.columns import UNKNOWN_COLUMNS, Columns
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.ports import Remembered
+from setpoint.model.ports import Remembered, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED
-from setpoint.targets.delta.log import Commit, DataFile, Snapshot, open_snapshot
+from setpoint.targets.claim import Claim, Quiet
+from setpoint.targets.delta.log import DataFile, Snapshot, open_snapshot
 from setpoint.targets.refusals import no_slice_column
-
-# Operations that change no row: the slice is what it was, though its files may differ.
-_NEUTRAL = frozenset(
-    {
-        "OPTIMIZE",
-        "VACUUM START",
-        "VACUUM END",
-        "SET TBLPROPERTIES",
-        "UNSET TBLPROPERTIES",
-        "CHANGE COLUMN",
-        "ADD COLUMNS",
-    }
-)
 
 
 class Slices:
@@ -36,6 +25,15 @@ class Slices:
         self._pipeline = pipeline
         self._snapshot = snapshot
         self.rule = pipeline.slice_rule(self._kind)
+
+    @cached_property
+    def claim(self) -> Claim:
+        return Claim.of(self._pipeline, self.rule, self._snapshot.columns)
+
+    @cached_property
+    def quiet(self) -> Quiet:
+        """Since when every commit has changed rows of its own window alone."""
+        return self.claim.quiet(self._snapshot.past())
 
     def _kind(self, column: str) -> str:
         field = self._snapshot.field(column)
@@ -67,6 +65,9 @@ class Slices:
         """The newest window that was published, by its place in time."""
         ids = {window for name, window in self._snapshot.receipts if name == self._pipeline.name}
         ids |= {window for window, _ in remembered}
+        if start := self._snapshot.newest_start(self._pipeline.name):
+            pipeline = self._pipeline
+            ids.add(Window.containing(start, pipeline.every, pipeline.timezone).id)
         return newest_of(ids, self._pipeline)
 
     def _owned(self, windows: Sequence[Window]) -> Iterable[tuple[Window, DataFile]]:
@@ -102,13 +103,21 @@ class Slices:
         if not generation or found is None:
             return SliceState(generation, None, None, rows)
         receipt, version = found
-        keyed = isinstance(self._pipeline.write, KEYED)  # other windows rewrite the same files
-        untouched = (
-            not keyed and self._same_files(window, receipt, version, files)
-        ) or self._only_neutral(window, receipt, version)
-        if keyed and self._unapplied:
-            untouched = False  # the table may hold a row of a key that was removed meanwhile
+        untouched = self._untouched(window, receipt, version, files)
         return SliceState(generation, receipt, untouched, rows, version)
+
+    def _untouched(
+        self, window: Window, receipt: Receipt, version: int | None, files: Sequence[DataFile]
+    ) -> bool:
+        """Whether the window still holds what its receipt says, by the definition of now."""
+        if not self.claim.made(receipt):
+            return False
+        if not isinstance(self._pipeline.write, KEYED):
+            same_files = self._same_files(window, receipt, version, files)
+            return same_files or self._undisturbed(receipt, version)
+        # Other windows rewrite the same files. With a removal that no merge knew of, the table may
+        # hold a row of a key that is to be gone.
+        return not self._unapplied and self._undisturbed(receipt, version)
 
     def _same_files(
         self, window: Window, receipt: Receipt, version: int | None, files: Sequence[DataFile]
@@ -118,8 +127,8 @@ class Slices:
             return False  # rows vanish from a file while its name stays the same
         if receipt.files is not None:
             return receipt.files == files_digest(file.path for file in files)
-        if version not in self._snapshot.commits:
-            return False
+        if version is None or self._base(receipt, version) != version - 1:
+            return False  # that version may hold what others committed beside the publish
         # The connector named the files itself: look at the version that it made.
         try:
             published = open_snapshot(self._snapshot.storage, version)
@@ -130,36 +139,44 @@ class Slices:
         then = Slices(self._pipeline, published).files([window])[window]
         return {file.path for file in then} == {file.path for file in files}
 
-    def _only_neutral(self, window: Window, receipt: Receipt, version: int | None) -> bool:
+    def _undisturbed(self, receipt: Receipt, version: int | None) -> bool:
         """Whether no commit since the publish looked at the table can have changed the window.
 
         The connector may let a foreign append slip in between its look and its commit, so the
         commits in between count too.
         """
-        commits = self._snapshot.commits
-        if version is None or version not in commits:
+        if version is None:
             return False
-        looked_at = (commits[version].read_version, receipt.looked_at, version)
-        base = min(number for number in looked_at if number is not None)
-        others = range(base + 1, self._snapshot.version + 1)
-        return all(
-            number in commits and self._is_neutral(commits[number], window)
-            for number in others
-            if number != version
-        )
+        base = self._base(receipt, version)
+        if not self._pipeline.newest_counts:
+            return self.quiet.after(base)
+        return self.claim.quiet(self._snapshot.past(), own=version).after(base)
 
-    def _is_neutral(self, commit: Commit, window: Window) -> bool:
-        if not commit.receipts:
-            return commit.operation in _NEUTRAL
-        if self._pipeline.newest_counts:
-            return False  # another window's publish replaces the same rows
-        return all(
-            receipt.pipeline == self._pipeline.name
-            and receipt.timezone == window.timezone
-            and receipt.every == str(window.grain)
-            and receipt.window != window.id
-            for receipt in commit.receipts
-        )
+    def _base(self, receipt: Receipt, version: int) -> int:
+        """The version on which a publish was decided; the commit after it may be another's."""
+        commit = self._snapshot.commit(version)
+        return min(receipt.base(version), commit.base if commit else version - 1)
+
+
+def stated(
+    pipeline: Pipeline,
+    snapshot: Snapshot | None,
+    staged: Staged | None,
+    receipts: Sequence[Receipt],
+) -> list[Receipt]:
+    """Receipts that say on which version, and by which definition, they are published."""
+    if snapshot is None:
+        assert staged is not None
+        claim, quiet = Claim(pipeline, staged.handle.scope.name, Columns()), Quiet(since=-1)
+    else:
+        slices = Slices(pipeline, snapshot)
+        claim, quiet = slices.claim, slices.quiet
+    looked_at = snapshot.version if snapshot else None
+    found = [replace(claim.stated(item, quiet), looked_at=looked_at) for item in receipts]
+    if staged is not None and staged.changes_schema and claim.columns.numbers:
+        # The connector numbers new columns when it commits; later nobody could tell them apart.
+        return [replace(receipt, columns=UNKNOWN_COLUMNS) for receipt in found]
+    return found
 
 
 def count_rows(files: Iterable[DataFile]) -> int | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.receipt import ENVELOPE, Receipt, seal
 from setpoint.model.run import Statement
+from setpoint.model.write import Merge
 from setpoint.spark.failures import root_cause
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.generations import LastPublish
@@ -89,17 +90,38 @@ def properties_after(
 ) -> dict[str, str]:
     """The table properties that say what was published, after these receipts of a pipeline."""
     sequence, pipeline = transaction.table_metadata.next_sequence_number(), receipts[0].pipeline
-    last = version.last_publishes(pipeline) if version else {}
+    last: dict[str, LastPublish] = {}
+    if version is not None:
+        # What was rolled back has to be known after the snapshots that tell of it have expired.
+        last = {
+            window: item.undone if version.was_rolled_back(item) else item
+            for window, item in version.last_publishes(pipeline).items()
+        }
     last |= {item.window: LastPublish(item.generation, sequence) for item in receipts}
     found = {generations.property_of(pipeline): generations.encode(last)}
-    places = [place for item in receipts for place in item.tombstones]
-    if places:
-        known = version.tombstone_places(pipeline) if version else {}
-        for place in places:
-            known.setdefault(place, LastPublish(0, sequence))
-        kept = {place: known[place] for place in places}
-        found[generations.tombstones_of(pipeline)] = generations.encode(kept)
+    before = version.tombstone_places(pipeline) if version else {}
+    places = _places_after(version, before, receipts, sequence)
+    if places != before:
+        found[generations.tombstones_of(pipeline)] = generations.encode(places)
     return found
+
+
+def _places_after(
+    version: Version | None,
+    before: Mapping[str, LastPublish],
+    receipts: Sequence[Receipt],
+    sequence: int,
+) -> dict[str, LastPublish]:
+    """Where removed keys are remembered once these receipts are published."""
+    counting = {
+        place: last
+        for place, last in before.items()
+        if version is not None and not version.was_rolled_back(last)
+    }
+    if not receipts[0].pattern.startswith(Merge.name):
+        return counting  # other patterns say nothing about removed keys
+    named = [place for item in receipts for place in item.tombstones]
+    return {place: counting.get(place, LastPublish(0, sequence)) for place in named}
 
 
 def data_files(change: Change, storage: Storage, transaction: Transaction) -> tuple[DataFile, ...]:

@@ -19,10 +19,21 @@ _PACKED = "z:"
 
 @dataclass(frozen=True)
 class LastPublish:
-    """The last publish of a window: its number, and the sequence number of its commit."""
+    """The last publish of a window: its number, and the sequence number of its commit.
+
+    The sequence number is 0 once a later commit has seen that the publish was rolled back.
+    """
 
     generation: int
     sequence: int
+
+    @property
+    def was_undone(self) -> bool:
+        return self.sequence == 0
+
+    @property
+    def undone(self) -> LastPublish:
+        return LastPublish(self.generation, 0)
 
 
 def property_of(pipeline: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from setpoint.model import tombstones
+from setpoint.model.columns import Columns
 from setpoint.model.ports import Published
 from setpoint.model.receipt import ENVELOPE, Receipt, files_digest, unseal
+from setpoint.targets.claim import Past
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.catalog import TableName, unreachable
 from setpoint.targets.iceberg.generations import LastPublish
@@ -124,37 +126,52 @@ class Version:
         """The places that count: named by receipts in the chain, or by one that expired."""
         receipts = (r for item in self.chain for r in self.published[item.snapshot_id])
         places = self.tombstone_places(pipeline)
-        kept = {place for place, last in places.items() if self.still_counts(last)}
+        kept = {place for place, last in places.items() if not self.was_rolled_back(last)}
         return tombstones.named(receipts, pipeline, kept)
 
-    def still_counts(self, publish: LastPublish) -> bool:
-        """Whether a publish led to what main holds, or may have: false if it was rolled back."""
-        oldest = number(self.chain[-1]) if self.chain else None
-        kept = {number(item) for item in self.chain}
-        return publish.sequence in kept or (oldest is not None and publish.sequence < oldest)
+    def was_rolled_back(self, publish: LastPublish) -> bool:
+        """Whether a publish is known not to have led to what main holds.
+
+        Every commit of ours writes down what it knows of the publishes before it, so that this
+        is known after the snapshots have expired too.
+        """
+        if publish.was_undone or not self.chain:
+            return True
+        numbers = {number(item) for item in self.chain}
+        if publish.sequence in numbers:
+            return False
+        if not self.has_order:
+            return publish.sequence in map(number, self.table.snapshots())
+        return publish.sequence > min(numbers)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether commits have growing numbers; those of format version 1 have none."""
+        return int(self.table.metadata.format_version) > 1
+
+    def past(self) -> Iterator[Past]:
+        """The commits that led to what main holds, newest first, as far as they are kept."""
+        for item in self.chain:
+            own = number(item)
+            expired = own if item.parent_snapshot_id is not None else own - 1
+            yield Past(
+                number=own,
+                receipts=self.published[item.snapshot_id],
+                changes_rows=operation(item) != _NEUTRAL,
+                looked_at=own - 1,  # the catalog takes a commit on its parent, or not at all
+                before=expired if self.has_order else None,
+            )
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of now by their ids, and all fields inside them."""
+        return columns_of(self.table.schema())
 
     def paths_in_use(self) -> Iterator[str]:
         """Live files, and the folders that receipts of any snapshot name as staged or replaced."""
         yield from (self.storage.relative(file.file_path) or "" for file in self.files)
         for receipt in self.all_receipts:
             yield from (receipt.stage, receipt.replaced)
-
-    def unchanged_since(self, commit: int, accepts: Callable[[Receipt], bool]) -> bool:
-        """Whether every commit since then is compaction, or carries receipts that are accepted."""
-        numbers = [number(item) for item in self.chain]
-        if commit in numbers:
-            since = self.chain[: numbers.index(commit)]
-        elif numbers and numbers[-1] == commit + 1:
-            since = self.chain  # the commit itself has expired, and nothing after it
-        else:
-            return False
-        for item in since:
-            receipts = self.published[item.snapshot_id]
-            if not receipts and operation(item) != _NEUTRAL:
-                return False
-            if not all(accepts(receipt) for receipt in receipts):
-                return False
-        return True
 
     @property
     def has_files(self) -> bool:
@@ -210,6 +227,11 @@ def open_version(catalog: Catalog, name: TableName) -> Version | None:
         return None
     except Exception as error:
         raise unreachable(f"The table {name}", error) from error
+
+
+def columns_of(schema: Schema) -> Columns:
+    """The columns of a schema by their ids, and all fields inside them."""
+    return Columns({str(schema.find_column_name(number)): number for number in schema.field_ids})
 
 
 def receipts_of(snapshot: Snapshot) -> tuple[Receipt, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import PermanentError, SetpointError
 from setpoint.model import tombstones
+from setpoint.model.columns import Columns
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run, Statement
@@ -15,12 +16,13 @@ from setpoint.model.span import windows_of
 from setpoint.model.window import Window
 from setpoint.model.write import Merge, Overwrite, Replace
 from setpoint.spark.failures import explain, root_cause
+from setpoint.targets.claim import Claim, Quiet
 from setpoint.targets.iceberg import commit
 from setpoint.targets.iceberg.catalog import TableName
 from setpoint.targets.iceberg.changes import Change, Changes
 from setpoint.targets.iceberg.draft import Draft
 from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
-from setpoint.targets.iceberg.log import Version
+from setpoint.targets.iceberg.log import Version, columns_of
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.stage import IcebergStage
 from setpoint.targets.refusals import after_commit, lost_races, not_in_table
@@ -113,6 +115,9 @@ class Publisher:
             refuse_other_ids(self._name, transaction, stage)
         add = commit.data_files(change, storage, transaction)
         detailed = self._detailed(version, receipts, staged, change, add)
+        claim, quiet = self._claim(version, staged)
+        claim = replace(claim, columns=columns_of(transaction.table_metadata.schema()))
+        detailed = [claim.stated(receipt, quiet) for receipt in detailed]
         commit.fill(
             transaction,
             detailed,
@@ -122,6 +127,15 @@ class Publisher:
             by_name=version is None or any(file.ids == {} for file in change.add),
         )
         return transaction, detailed
+
+    def _claim(self, version: Version | None, staged: Staged | None) -> tuple[Claim, Quiet]:
+        """By which definition the rows are published, and since when the table is quiet."""
+        pipeline = self._run.pipeline
+        if version is None:
+            assert staged is not None
+            return Claim(pipeline, staged.handle.scope.name, Columns()), Quiet(since=0)
+        slices = Slices(pipeline, version)
+        return slices.claim, slices.quiet
 
     def _detailed(
         self,

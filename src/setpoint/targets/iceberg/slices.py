@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from setpoint.model.pipeline import Pipeline, newest_of
@@ -13,7 +14,8 @@ from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
 from setpoint.model.span import Stretch
 from setpoint.model.window import Window
-from setpoint.model.write import DeleteInsert, Overwrite, Replace
+from setpoint.model.write import Overwrite, Replace
+from setpoint.targets.claim import Claim, Quiet
 from setpoint.targets.iceberg.generations import LastPublish
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.ranges import Values, values_of
@@ -71,6 +73,15 @@ class Slices:
         """How windows are found in the table; None when the target names no column for them."""
         return self._pipeline.slice_rule(self._kind)
 
+    @cached_property
+    def claim(self) -> Claim:
+        return Claim.of(self._pipeline, self.rule, self._version.columns)
+
+    @cached_property
+    def quiet(self) -> Quiet:
+        """Since when every commit has changed rows of its own window alone."""
+        return self.claim.quiet(self._version.past())
+
     def _kind(self, column: str) -> str:
         version = self._version
         field = next((item for item in version.schema.fields if item.name == column), None)
@@ -95,7 +106,9 @@ class Slices:
         publishes = self._version.last_publishes(self._pipeline.name)
         newest = ""
         if self._pipeline.newest_counts:
-            counting = (w for w, last in publishes.items() if self._version.still_counts(last))
+            counting = (
+                w for w, last in publishes.items() if not self._version.was_rolled_back(last)
+            )
             held = (w for name, w in self._version.receipts if name == self._pipeline.name)
             newest = newest_of({*counting, *held}, self._pipeline)
         return {
@@ -115,7 +128,7 @@ class Slices:
         last = publishes.get(window.id)
         generation = last.generation if last else 0
         found: tuple[Receipt, int | None] | None = version.receipts.get((name, window.id))
-        if found is None and last is not None and version.still_counts(last):
+        if found is None and last is not None and not version.was_rolled_back(last):
             found = remembered.get((window.id, generation))
         rows = self._count(files)
         if not generation or found is None:
@@ -133,23 +146,16 @@ class Slices:
     def _untouched(
         self, window: Window, receipt: Receipt, commit: int | None, files: SliceFiles | None
     ) -> bool:
-        """Whether the window still holds what the receipt says."""
+        """Whether the window still holds what the receipt says, by the definition of now."""
+        if not self.claim.made(receipt):
+            return False
         if files is not None and receipt.files == self._version.digest_of(files.all):
             return True
-        return commit is not None and self._version.unchanged_since(
-            commit, lambda later: self._leaves_alone(window, later)
-        )
-
-    def _leaves_alone(self, window: Window, later: Receipt) -> bool:
-        """Whether a later publish cannot have changed what the window's receipt says."""
-        if later.pipeline != self._pipeline.name or self._pipeline.newest_counts:
+        if commit is None:
             return False
-        match self._pipeline.write:
-            case Overwrite() | DeleteInsert():
-                same_kind = (later.timezone, later.every) == (window.timezone, str(window.grain))
-                return same_kind and later.window != window.id
-            case _:
-                return True
+        if not self._pipeline.newest_counts:
+            return self.quiet.covers(commit)
+        return self.claim.quiet(self._version.past(), own=commit).covers(commit)
 
     def _count(self, files: SliceFiles | None) -> int | None:
         if files is None or files.shared or self._version.delete_files:

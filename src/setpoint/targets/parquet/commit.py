@@ -100,7 +100,9 @@ class Commit:
                 files=held.files,
                 rows=old.rows if old and held.as_left else None,
                 table=view.identity,
-                absorbed=old.absorbed if old and held.as_left else self._number,
+                absorbed=max(old.absorbed, view.disturbed(held.entries))
+                if old and held.as_left
+                else self._number,
                 superseded=old.superseded if old else (),
                 units=all_units,
             ),
@@ -177,6 +179,8 @@ class Commit:
         kept = before.location if before and f"/{RUNS}/" in before.location else ""
         done = [place for place in (old.superseded if old else ()) if place != kept]
         foreign = held is not None and bool(held.files) and not held.as_left
+        # Of each window only the latest entries are carried on: what earlier ones did must be kept.
+        disturbed = view.disturbed(held.entries) if view and held else 0
         self._put(
             content.folder,
             Manifest(
@@ -185,7 +189,7 @@ class Commit:
                 files=content.files,
                 rows=content.rows,
                 table=view.identity if view else "",
-                absorbed=self._number if foreign else (old.absorbed if old else 0),
+                absorbed=self._number if foreign else max(old.absorbed if old else 0, disturbed),
                 superseded=(*([kept] if kept else []), *done),
                 units=units,
             ),

@@ -34,9 +34,10 @@ class Manifest:
     """The content of one folder.
 
     `files` are the names and sizes of the data files. `absorbed` is the last commit that took
-    over rows which somebody else had put there. `superseded` are the folders that this one
-    replaced and that may still be there. `units` is the digest of all partitions of the table
-    after the commit, for patterns that go over the whole table.
+    over rows which somebody else had put there, or changed rows by another definition.
+    `superseded` are the folders that this one replaced and that may still be there. `units` is
+    the digest of all partitions of the table after the commit, for patterns that go over the
+    whole table.
     """
 
     commit: int

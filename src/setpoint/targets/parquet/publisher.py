@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from setpoint.errors import SetpointError
+from setpoint.model.columns import Columns
 from setpoint.model.pipeline import newest_of
 from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState
@@ -19,6 +20,7 @@ from setpoint.model.span import windows_of
 from setpoint.model.tombstones import after, against
 from setpoint.model.window import Window
 from setpoint.spark.failures import explain
+from setpoint.targets.claim import Claim, Quiet
 from setpoint.targets.parquet import content
 from setpoint.targets.parquet.commit import Commit
 from setpoint.targets.parquet.content import Change
@@ -117,8 +119,12 @@ class Publisher:
         named = view.tombstones() if view else ()
         new = staged.handle.tombstones if staged else None
         metastore, files, run = self._metastore, self._files, self._run
+        claim = view.claim if view else None
+        if claim is None:
+            assert staged is not None
+            claim = Claim(run.pipeline, staged.handle.scope.name, Columns())
         stated = {
-            window: replace(receipt, tombstones=after(named, window, new))
+            window: claim.stated(replace(receipt, tombstones=after(named, window, new)), Quiet())
             for window, receipt in zip(windows_of(run.window), receipts, strict=True)
         }
         commit = Commit(metastore, files, view, run, stated)

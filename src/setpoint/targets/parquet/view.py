@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from setpoint.model import tombstones
+from setpoint.model.columns import Columns
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.ports import Remembered
@@ -20,7 +21,8 @@ from setpoint.model.receipt import SliceState, files_digest
 from setpoint.model.scope import Scope
 from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
 from setpoint.model.window import Window
-from setpoint.model.write import KEYED, Replace
+from setpoint.model.write import Replace
+from setpoint.targets.claim import Claim
 from setpoint.targets.parquet.manifest import Entry, Manifest, latest, newest_name
 from setpoint.targets.parquet.metastore import Spec, TableInfo
 from setpoint.targets.parquet.storage import Files, Gone
@@ -205,8 +207,14 @@ class View:
             counts.append(item.manifest.rows)
         return sum(counts)
 
+    @cached_property
+    def claim(self) -> Claim:
+        return Claim.of(self._pipeline, self.rule, Columns())
+
     def _untouched(self, entry: Entry, units: Sequence[Unit]) -> bool:
-        """Whether the units still hold what the receipt says."""
+        """Whether the units still hold what the receipt says, by the definition of now."""
+        if not self.claim.made(entry.receipt):
+            return False
         looked = self.hold(units).values()
         # An attempt that died may leave a partition that has nothing yet.
         held = [item for item in looked if item.files or item.manifest]
@@ -220,23 +228,23 @@ class View:
         return all(
             item.manifest is not None
             and item.manifest.absorbed <= entry.commit
-            and all(
-                other.changed <= entry.commit
-                or (other.receipt.pipeline == self._name and self._apart(entry, other))
-                or (other.receipt.pipeline, other.receipt.window)
-                == (self._name, entry.receipt.window)
-                for other in item.entries
-            )
+            and all(self._is_harmless(entry, other) for other in item.entries)
             for item in held
         )
 
-    def _apart(self, entry: Entry, other: Entry) -> bool:
-        """Whether another publish of the pipeline cannot have changed what an entry says."""
-        if self._pipeline.newest_counts:
-            return False
-        one, two = entry.receipt, other.receipt
-        by_key = isinstance(self._pipeline.write, KEYED)
-        return by_key or (one.timezone, one.every) == (two.timezone, two.every)
+    def _is_harmless(self, entry: Entry, other: Entry) -> bool:
+        """Whether another publish cannot have changed what an entry says."""
+        if other.changed <= entry.commit or self.claim.leaves_others_alone(other.receipt):
+            return True
+        own = (self._name, entry.receipt.window)
+        return (other.receipt.pipeline, other.receipt.window) == own and self.claim.made(
+            other.receipt
+        )
+
+    def disturbed(self, entries: Iterable[Entry]) -> int:
+        """The last commit among some that may have changed rows of other windows than its own."""
+        alone = self.claim.leaves_others_alone
+        return max((item.changed for item in entries if not alone(item.receipt)), default=0)
 
     def digest(self, units: Sequence[Unit]) -> str:
         """The digest of the data files of some units, as a receipt holds it."""

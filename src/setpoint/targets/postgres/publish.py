@@ -14,6 +14,7 @@ from setpoint.model.run import Run, Statement
 from setpoint.model.span import windows_of
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, InsertNew, Merge
+from setpoint.targets.claim import Quiet
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable, describe
 from setpoint.targets.postgres.commit import (
@@ -254,18 +255,16 @@ class Publishing:
             "data_xid": before.data_xid if before else xid,
             "seen": before.seen if before else seen,
             "rows_kept": before.rows_kept if before else rows_kept,
-            "columns": before.columns if before else self._columns(table),
             "table_rows": table_rows,
             "drifted": drifted,
         }
+        pipeline = self.run.pipeline
+        rule = rule_of(pipeline, table, self.name)
+        claim = Slices(connection, pipeline, self.name, table, rule).claim
         try:
-            receipts.insert(connection, receipt, values)
+            receipts.insert(connection, claim.stated(receipt, Quiet()), values)
         except psycopg.errors.UniqueViolation as error:
             raise Again from error
-
-    def _columns(self, table: StoredTable) -> list[int]:
-        names = self.staged.handle.fit.names if self.staged else ()
-        return [column.number for column in table.columns if column.name in names]
 
     def _confirmed(
         self, connection: psycopg.Connection[Any], xid: int, written: _Written

@@ -21,7 +21,8 @@ RECEIPTS = f"{OURS}.receipts"
 TOMBSTONES = f"{OURS}.tombstones"
 _TURNS = 5
 # `table_rows` counts the table after a keyed write; `drifted` tells that the count was not what the
-# receipt before had left. `columns` are the attribute numbers of the columns that were written.
+# receipt before had left. `scope` is the receipt's own. `columns` are the attribute numbers of the
+# columns that were written, in receipts of a time when these did not say so themselves.
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     number bigint GENERATED ALWAYS AS IDENTITY,
@@ -41,6 +42,7 @@ CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     published_at timestamptz NOT NULL DEFAULT now(),
     "every" text NOT NULL DEFAULT '',
     columns int[],
+    scope text NOT NULL DEFAULT '',
     PRIMARY KEY (table_id, pipeline, "window", generation)
 );
 CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
@@ -54,6 +56,7 @@ CREATE TABLE IF NOT EXISTS {TOMBSTONES} (
 );
 ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS "every" text NOT NULL DEFAULT '';
 ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS columns int[];
+ALTER TABLE {RECEIPTS} ADD COLUMN IF NOT EXISTS scope text NOT NULL DEFAULT '';
 ALTER TABLE {TOMBSTONES} ADD COLUMN IF NOT EXISTS target text NOT NULL DEFAULT '';
 CREATE INDEX IF NOT EXISTS tombstones_of_window
     ON {TOMBSTONES} (table_id, pipeline, "window");
@@ -76,8 +79,8 @@ def of_table(alias: str, oid: str, name: str) -> str:
 # No error, whatever is missing: an error would end the transaction in which it is asked.
 _STANDING = f"""
 SELECT current_user::text, pg_get_userbyid(n.nspowner)::text,
-       (SELECT count(*) = 3 FROM pg_catalog.pg_attribute a
-        WHERE (a.attrelid = r.oid AND a.attname IN ('every', 'columns'))
+       (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a
+        WHERE (a.attrelid = r.oid AND a.attname IN ('every', 'columns', 'scope'))
            OR (a.attrelid = t.oid AND a.attname = 'target')),
        has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'),
        has_table_privilege(r.oid, 'SELECT'), has_table_privilege(r.oid, 'INSERT'),
@@ -103,7 +106,8 @@ class Landed:
     """A receipt's row: the receipt, and what tells later whether its rows are still there.
 
     `data_xid` is the transaction that wrote the rows, `seen` the transactions that it saw,
-    `rows_kept` the rows it left in its slice, `columns` the numbers of the columns it wrote.
+    `rows_kept` the rows it left in its slice, `columns` the numbers of the columns it wrote, if the
+    receipt itself does not tell of them.
     """
 
     receipt: Receipt | None
@@ -249,6 +253,7 @@ def insert(
         "generation": receipt.generation,
         '"every"': receipt.every,
         "attempt": receipt.attempt,
+        "scope": receipt.scope,
         "receipt": seal([receipt]),
         **values,
     }

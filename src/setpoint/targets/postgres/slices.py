@@ -4,8 +4,9 @@ PostgreSQL keeps no log of changes, but every row names the transaction that wro
 slice is untouched when it holds as many rows as its receipt left and all of them are of that
 transaction. For keyed writes, whose windows share all rows, no row may be of a transaction
 that is neither the pipeline's own nor one that the receipt's transaction saw, and the table's row
-count must be what the latest receipt left. The columns must be those that were written: one
-that was dropped and made again has lost its values, and no row tells of it.
+count must be what the latest receipt left; nor may the pipeline have published since by another
+definition. The columns must be those that were written: one that was dropped and made again has
+lost its values, one that was renamed has those of another, and no row tells of it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, RefusedError
+from setpoint.model.columns import Columns
 from setpoint.model.pipeline import Pipeline, newest_of
 from setpoint.model.receipt import SliceState
 from setpoint.model.scope import Scope
@@ -22,6 +24,7 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.span import Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED, DeleteInsert, Overwrite
+from setpoint.targets.claim import Claim
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable
 from setpoint.targets.postgres.names import TableName, literal, quote
@@ -123,6 +126,12 @@ class Slices:
     table: StoredTable
     rule: SliceRule | None
 
+    @property
+    def claim(self) -> Claim:
+        """The pipeline's definition on the table as it is now."""
+        numbers = {column.name: column.number for column in self.table.columns}
+        return Claim.of(self.pipeline, self.rule, Columns(numbers))
+
     def states(self, windows: Sequence[Window]) -> dict[Window, SliceState]:
         """The state of each window, in a handful of queries however many windows there are."""
         landed = receipts.latest(self.connection, self.table.oid, self.name, self.pipeline.name)
@@ -132,7 +141,7 @@ class Slices:
             judged = self._keyed(asked, landed)
         else:
             judged = self._by_slice(asked, landed)
-        columns = {column.number for column in self.table.columns}
+        columns, claim = {column.number for column in self.table.columns}, self.claim
         states = {}
         for window in windows:
             found = landed.get(window.id)
@@ -140,7 +149,8 @@ class Slices:
                 states[window] = SliceState(0, None, None, newest=newest)
                 continue
             untouched, rows = judged[window]
-            untouched = untouched and columns.issuperset(found.columns or ())
+            by_this = found.receipt is not None and claim.made(found.receipt)
+            untouched = untouched and by_this and columns.issuperset(found.columns or ())
             states[window] = SliceState(
                 found.generation, found.receipt, untouched, rows, found.xid, newest
             )
@@ -218,11 +228,16 @@ class Slices:
         return judged
 
     def _history(self) -> tuple[set[int], int | None, list[int]]:
-        """The pipeline's transactions, the rows that the latest one left, and the drifts."""
+        """The pipeline's transactions, the rows that the latest one left, and the drifts.
+
+        A publish by another definition is a drift: it may have changed any row. Receipts of a time
+        when no scope was kept are taken for ours.
+        """
         found = self.connection.execute(
-            f"SELECT number, data_xid, table_rows, drifted FROM {receipts.RECEIPTS} r "
+            "SELECT number, data_xid, table_rows, drifted OR (scope <> '' AND scope <> $4) "
+            f"FROM {receipts.RECEIPTS} r "
             f"WHERE {receipts.of_table('r', '$1', '$2')} AND pipeline = $3 ORDER BY number",
-            [self.table.oid, str(self.name), self.pipeline.name],
+            [self.table.oid, str(self.name), self.pipeline.name, self.claim.scope],
         ).fetchall()
         left = next((rows for _, _, rows, _ in reversed(found) if rows is not None), None)
         ours = {xid & _LOW for _, xid, _, _ in found}
