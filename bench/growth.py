@@ -133,7 +133,7 @@ def defined(spark: SparkSession, kind: str, size: int) -> Pipeline:
     target = {
         "delta": lambda: delta("out", partition_by="d"),
         "iceberg": lambda: iceberg("growth.out", partition_by="d"),
-        "parquet": lambda: parquet(f"default.growth_{size}", partition_by="d"),
+        "parquet": lambda: parquet(table=f"default.growth_{size}", partition_by="d"),
         "postgres": lambda: postgres("out", connection="server", time="d"),
     }[kind]()
 

@@ -119,7 +119,7 @@ def test_a_log_that_is_cleaned_up_is_read_again(tmp_path: Path) -> None:
     table.create_checkpoint()
     for version in range(6):
         (place / "_delta_log" / f"{version:020d}.json").unlink()
-    assert seen(look).generation("job", "2026-04-25") == 7
+    assert seen(look).last_publish("job", "2026-04-25").generation == 7
 
 
 def test_commits_have_their_own_versions(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 from setpoint.model.audit import Audit, AuditResult
@@ -18,6 +19,18 @@ Frame = Any
 # Receipts that the target may have forgotten, by window and generation, each with its commit.
 Remembered = Mapping[tuple[str, int], tuple[Receipt, int | None]]
 Recall = Callable[[str], Remembered]
+# The same, once it is known which table is meant; asked only when the target has forgotten.
+Recalled = Callable[[], Remembered]
+
+
+def forgotten() -> Remembered:
+    """Nobody remembers anything."""
+    return {}
+
+
+def recalled(recall: Recall | None, table_id: Callable[[], str]) -> Recalled:
+    """What is remembered of a table; looked up once, and only if somebody asks."""
+    return cache(lambda: recall(table_id())) if recall else forgotten
 
 
 @dataclass(frozen=True)

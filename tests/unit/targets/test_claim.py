@@ -14,7 +14,7 @@ from setpoint.model.columns import UNKNOWN_COLUMNS, Columns
 from setpoint.model.receipt import Receipt
 from setpoint.model.slice import SliceRule
 from setpoint.targets.claim import Claim, Past, Quiet
-from setpoint.targets.delta import newest
+from setpoint.targets.delta import transactions
 
 DATE = SliceRule("d", "date")
 NUMBERED = Columns({"id": 1, "d": 2})
@@ -166,15 +166,24 @@ def test_columns_that_were_known_by_name() -> None:
     assert Columns({"a": 1}).same_as("")
 
 
+def test_the_number_of_a_window_says_where_its_receipt_is() -> None:
+    """Every later publish has a greater one, whatever the generation is."""
+    first, later = transactions.window_number(0, 1), transactions.window_number(7, 2)
+    assert 5 < first < later < transactions.window_number(8, 1)
+    assert (transactions.generation_of(later), transactions.version_of(later)) == (2, 7)
+    assert transactions.version_of(first) == 0
+    assert (transactions.generation_of(5), transactions.version_of(5)) == (5, None)
+
+
 def test_the_shared_number_grows_and_names_the_newest_window() -> None:
     """It counts the publishes of older windows too, and never goes back."""
     first = datetime(2026, 4, 25, tzinfo=timezone.utc)
     later = first + timedelta(days=1)
-    one = newest.next_number(0, later)
-    two = newest.next_number(one, first)
-    three = newest.next_number(two, later + timedelta(minutes=1))
+    one = transactions.shared_number(0, later)
+    two = transactions.shared_number(one, first)
+    three = transactions.shared_number(two, later + timedelta(minutes=1))
     assert 0 < one < two < three < 2**63
-    assert [newest.count_of(number) for number in (one, two, three)] == [1, 2, 3]
-    assert newest.start_of(two) == later
-    assert newest.start_of(7) is None  # a number of a time when they only counted
-    assert newest.count_of(newest.next_number(7, first)) == 8
+    assert [transactions.count_of(number) for number in (one, two, three)] == [1, 2, 3]
+    assert transactions.start_of(two) == later
+    assert transactions.start_of(7) is None  # a number of a time when they only counted
+    assert transactions.count_of(transactions.shared_number(7, first)) == 8

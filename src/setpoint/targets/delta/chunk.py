@@ -16,7 +16,7 @@ from setpoint.spark.failures import root_cause
 from setpoint.targets.chunk import dividing, shares
 from setpoint.targets.delta import commit
 from setpoint.targets.delta.fence import refuse_if_fenced
-from setpoint.targets.delta.log import application_id, open_snapshot
+from setpoint.targets.delta.log import fence_of, open_snapshot
 from setpoint.targets.delta.mechanism import choose
 from setpoint.targets.delta.publisher import TURNS, refuse_other_rows
 from setpoint.targets.delta.slices import Slices, stated
@@ -83,7 +83,10 @@ def publish(
         if choose(snapshot, pipeline.write, pipeline.slice_column).kind != "files":
             raise changed_meanwhile(f"at {storage.uri}", "features")
         receipts = stated(pipeline, snapshot, parts[0] if parts else None, receipts)
-        fences = [(application_id(r.pipeline, r.window), r.generation) for r in receipts]
+        fences = [
+            fence_of(snapshot, receipt, window, newest_counts=False)
+            for window, receipt in zip(windows, receipts, strict=True)
+        ]
         stage = _together(parts) if parts else None
         try:
             commit.commit_files(snapshot, storage, chunk, receipts, stage, fences)

@@ -26,10 +26,10 @@ def refuse_if_fenced(
         if expected.generation or staged is None:
             raise Fenced(SliceState(0, None, None))
         return
-    generation = snapshot.generation(pipeline.name, window.id)
+    generation = snapshot.last_publish(pipeline.name, window.id).generation
     by_newest = pipeline.newest_counts
     if generation != expected.generation or staged is None or by_newest:
-        state = Slices(pipeline, snapshot).states([window], {})[window]
+        state = Slices(pipeline, snapshot).states([window])[window]
         newer = by_newest and _is_newer(pipeline, state.newest, expected.newest)
         if generation != expected.generation or newer or not (staged or state.untouched):
             raise Fenced(state)

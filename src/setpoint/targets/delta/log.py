@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from setpoint.errors import UNTOUCHED, PermanentError, TransientError
@@ -18,7 +19,7 @@ from setpoint.model.ports import Published
 from setpoint.model.receipt import Receipt, unseal
 from setpoint.model.window import Window
 from setpoint.targets.claim import Past
-from setpoint.targets.delta import newest
+from setpoint.targets.delta import transactions
 from setpoint.targets.delta.history import commit_file, commit_info, read_commits
 from setpoint.targets.delta.storage import Storage
 
@@ -37,6 +38,11 @@ NEUTRAL = frozenset(
         "ADD COLUMNS",
     }
 )
+# How far behind the expected commit the connector may land a publish, before all commits are read.
+_LATE = 20
+# Up to so many files are read one by one out of those of the whole table.
+_FEW_FILES = 100
+Owner = TypeVar("Owner")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
 _BACKTRACE = re.compile(r"\s+0: ")
 
@@ -77,6 +83,15 @@ class Commit:
             read_version=info.get("readVersion"),
             receipts=unseal(info.get("userMetadata")),
         )
+
+
+@dataclass(frozen=True)
+class LastPublish:
+    """How often a window was published, and the last receipt with its commit, if it is there."""
+
+    generation: int
+    receipt: Receipt | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -160,26 +175,25 @@ class Snapshot:
     def files(self) -> tuple[DataFile, ...]:
         """Every live file, with the statistics that the log holds."""
         actions = self._actions
-        columns: dict[str, list[Any]] = {
-            name: list(actions[name].to_pylist()) for name in actions.column_names
+        columns = {name: actions[name].to_pylist() for name in actions.column_names}
+        return tuple(_file(columns, number) for number in range(len(columns["path"])))
+
+    def files_in(
+        self, column: str, owner: Callable[[Any], Owner | None]
+    ) -> list[tuple[Owner, DataFile]]:
+        """The files whose value of a partition column has an owner; the others cost nothing."""
+        actions, name = self._actions, f"partition.{column}"
+        if name not in actions.column_names:
+            return []
+        owners = list(map(owner, actions[name].to_pylist()))
+        numbers = [number for number, own in enumerate(owners) if own is not None]
+        if len(numbers) > _FEW_FILES:
+            return [(own, file) for own, file in zip(owners, self.files, strict=True) if own]
+        columns = {
+            name: {number: actions[name][number].as_py() for number in numbers}
+            for name in actions.column_names
         }
-        paths = columns["path"]
-        partition = _prefixed(columns, "partition.")
-        least, most = _prefixed(columns, "min."), _prefixed(columns, "max.")
-        nulls = _prefixed(columns, "null_count.")
-        rows = columns.get("num_records") or [None] * len(paths)
-        return tuple(
-            DataFile(
-                path=unquote(paths[i]),
-                size=columns["size_bytes"][i],
-                rows=rows[i],
-                partition={name: values[i] for name, values in partition.items()},
-                least={name: values[i] for name, values in least.items()},
-                most={name: values[i] for name, values in most.items()},
-                nulls={name: values[i] for name, values in nulls.items()},
-            )
-            for i in range(len(paths))
-        )
+        return [(own, _file(columns, n)) for n in numbers if (own := owners[n]) is not None]
 
     @cached_property
     def commits(self) -> dict[int, Commit]:
@@ -207,6 +221,10 @@ class Snapshot:
                     found[key] = (receipt, commit.version)
         return found
 
+    def read_all(self) -> None:
+        """Read all commits at once: for many windows that takes less than one by one."""
+        _ = self.commits
+
     def past(self) -> Iterator[Past]:
         """The commits that the log still holds, newest first; read one by one."""
         for version in range(self.version, -1, -1):
@@ -230,10 +248,10 @@ class Snapshot:
 
     def landed(self, window: str, attempt: str) -> Published | None:
         """An attempt's newest publish: there are two when a removal slips in beside the first."""
-        for version, commit in sorted(self.commits.items(), reverse=True):
-            for receipt in commit.receipts:
+        for item in self.past():
+            for receipt in item.receipts:
                 if receipt.attempt == attempt and receipt.window == window:
-                    return Published(receipt, version, self.table_id)
+                    return Published(receipt, item.number, self.table_id)
         return None
 
     def newest_start(self, pipeline: str) -> datetime | None:
@@ -241,17 +259,15 @@ class Snapshot:
 
         It survives the clean-up of the log.
         """
-        return newest.start_of(self.shared_number(pipeline))
-
-    def shared_number(self, pipeline: str) -> int:
-        """The last number of the transaction that windows share which state the same rows."""
-        return self._transaction(application_id(pipeline, newest.SHARED))
+        return transactions.start_of(self.shared_number(pipeline))
 
     def tombstones(self, pipeline: str, landed: Iterable[str] = ()) -> tuple[str, ...]:
         """The places where a pipeline's removed keys are remembered.
 
         `landed` are places that are known to count although the log may have forgotten why.
         """
+        if not self._has_tombstones:
+            return ()
         receipts = (receipt for commit in self.commits.values() for receipt in commit.receipts)
         return tombstones.named(receipts, pipeline, landed)
 
@@ -261,6 +277,8 @@ class Snapshot:
         A removal of a key that is not there changes no file, so the connector sees no conflict
         with a merge that brings an older row of the key. A later merge applies the removal.
         """
+        if not self._has_tombstones:
+            return frozenset()
         known: set[str] = set()
         pending: set[str] = set()
         for _, commit in sorted(self.commits.items()):
@@ -271,6 +289,11 @@ class Snapshot:
                     known |= named
         return frozenset(pending & set(self.tombstones(pipeline)))
 
+    @cached_property
+    def _has_tombstones(self) -> bool:
+        """Whether any key was ever removed; if none was, no commit has to be read for that."""
+        return bool(self.storage.entries(tombstones.FOLDER))
+
     def paths_in_use(self) -> Iterator[str]:
         """Live files, and the folders that receipts in the log name as staged or as replaced."""
         yield from (file.path for file in self.files)
@@ -278,15 +301,46 @@ class Snapshot:
             for receipt in commit.receipts:
                 yield from (receipt.stage, receipt.replaced)
 
-    def generation(self, pipeline: str, window: str) -> int:
-        """How often the window was published; survives the clean-up of the log."""
+    def last_publish(self, pipeline: str, window: str) -> LastPublish:
+        """The last publish of a window: its receipt is looked for where its number says.
+
+        Its count survives the clean-up of the log. All commits are read only if the number says
+        nothing about the commit, or when windows were published that state the same rows.
+        """
+        shared = self.shared_number(pipeline)
+        number = self._transaction(application_id(pipeline, window))
+        version = transactions.version_of(number)
+        if shared or (number and version is None) or "commits" in self.__dict__:
+            return self._looked_up(pipeline, window, number, shared)
+        generation = transactions.generation_of(number)
+        if version is None:
+            return LastPublish(0)
+        wanted = (pipeline, window, generation)
+        commits: list[Commit | None] = []
+        for at in range(version, min(version + _LATE, self.version) + 1):
+            commit = self.commit(at)
+            commits.append(commit)
+            for item in commit.receipts if commit else ():
+                if (item.pipeline, item.window, item.generation) == wanted:
+                    return LastPublish(generation, item, at)
+        if None in commits:
+            return LastPublish(generation)  # the log was cleaned up
+        return self._looked_up(pipeline, window, number, shared)
+
+    def _looked_up(self, pipeline: str, window: str, number: int, shared: int) -> LastPublish:
+        """The last publish of a window, by all commits that the log holds."""
+        receipt, version = self.receipts.get((pipeline, window), (None, None))
+        known = receipt.generation if receipt else 0
         if len(self.commits) == self.version + 1:
-            # Nothing was cleaned up: the receipts tell, without a look-up for each window.
-            found = self.receipts.get((pipeline, window))
-            return found[0].generation if found else 0
-        # Windows that state the same rows share a number.
-        shared = newest.count_of(self.shared_number(pipeline))
-        return max(self._transaction(application_id(pipeline, window)), shared)
+            return LastPublish(known, receipt, version)
+        counted = max(transactions.generation_of(number), transactions.count_of(shared))
+        if counted > known:
+            return LastPublish(counted)
+        return LastPublish(known, receipt, version)
+
+    def shared_number(self, pipeline: str) -> int:
+        """The last number of the transaction that windows share which state the same rows."""
+        return self._transaction(application_id(pipeline, transactions.SHARED))
 
     def _transaction(self, name: str) -> int:
         from deltalake.exceptions import DeltaError
@@ -310,10 +364,13 @@ def fence_of(
     Where all windows state the same rows, they share it: a commit that another window precedes
     is refused, or skipped, by the connector.
     """
-    if not newest_counts:
-        return application_id(receipt.pipeline, receipt.window), receipt.generation
-    last = snapshot.shared_number(receipt.pipeline) if snapshot else 0
-    return application_id(receipt.pipeline, newest.SHARED), newest.next_number(last, window.start)
+    if newest_counts:
+        last = snapshot.shared_number(receipt.pipeline) if snapshot else 0
+        name = application_id(receipt.pipeline, transactions.SHARED)
+        return name, transactions.shared_number(last, window.start)
+    version = snapshot.version + 1 if snapshot else 0
+    number = transactions.window_number(version, receipt.generation)
+    return application_id(receipt.pipeline, receipt.window), number
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:
@@ -322,7 +379,11 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        if not DeltaTable.is_deltatable(storage.url, dict(storage.options)):
+        if storage.is_local:
+            there = Path(storage.uri, "_delta_log").is_dir()  # deltalake would list the whole log
+        else:
+            there = DeltaTable.is_deltatable(storage.url, dict(storage.options))
+        if not there:
             return None
         return Snapshot(storage, DeltaTable(storage.url, version, dict(storage.options)))
     except TableNotFoundError:
@@ -370,7 +431,17 @@ def _fields_inside(path: str, kind: Any) -> Iterator[tuple[str, str, dict[str, A
         yield from _fields_inside(f"{path}.<{part}>", kind.get(part))
 
 
-def _prefixed(columns: dict[str, list[Any]], prefix: str) -> dict[str, list[Any]]:
-    return {
-        name[len(prefix) :]: values for name, values in columns.items() if name.startswith(prefix)
-    }
+def _file(columns: Mapping[str, Any], number: int) -> DataFile:
+    def below(prefix: str) -> dict[str, Any]:
+        names = (name for name in columns if name.startswith(prefix))
+        return {name[len(prefix) :]: columns[name][number] for name in names}
+
+    return DataFile(
+        path=unquote(columns["path"][number]),
+        size=columns["size_bytes"][number],
+        rows=columns["num_records"][number] if "num_records" in columns else None,
+        partition=below("partition."),
+        least=below("min."),
+        most=below("max."),
+        nulls=below("null_count."),
+    )

@@ -175,7 +175,7 @@ class Publisher:
             return published, snapshot
         state = SliceState(0, None, None)
         if snapshot is not None:
-            state = Slices(run.pipeline, snapshot).states([run.window], {})[run.window]
+            state = Slices(run.pipeline, snapshot).states([run.window])[run.window]
         if state.generation >= receipt.generation or run.pipeline.newest_counts:
             raise Fenced(state)
         raise not_in_table(run)

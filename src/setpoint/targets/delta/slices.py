@@ -9,13 +9,16 @@ from functools import cached_property
 from setpoint.errors import PermanentError
 from setpoint.model.columns import UNKNOWN_COLUMNS, Columns
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.ports import Remembered, Staged
+from setpoint.model.ports import Recalled, Staged, forgotten
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.window import Window
 from setpoint.model.write import KEYED
 from setpoint.targets.claim import Claim, Quiet
 from setpoint.targets.delta.log import DataFile, Snapshot, open_snapshot
 from setpoint.targets.refusals import no_slice_column
+
+# For more windows than this, all commits are read at once.
+_FEW = 20
 
 
 class Slices:
@@ -52,8 +55,12 @@ class Slices:
             found[window].append(file)
         return found
 
-    def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
+    def states(
+        self, windows: Sequence[Window], remembered: Recalled = forgotten
+    ) -> dict[Window, SliceState]:
         """The state of each window: what was published, and whether it is still there."""
+        if len(windows) > _FEW:
+            self._snapshot.read_all()
         files = self.files(windows)
         newest = self._newest(remembered) if self._pipeline.newest_counts else ""
         return {
@@ -61,10 +68,10 @@ class Slices:
             for window in windows
         }
 
-    def _newest(self, remembered: Remembered) -> str:
+    def _newest(self, remembered: Recalled) -> str:
         """The newest window that was published, by its place in time."""
         ids = {window for name, window in self._snapshot.receipts if name == self._pipeline.name}
-        ids |= {window for window, _ in remembered}
+        ids |= {window for window, _ in remembered()}
         if start := self._snapshot.newest_start(self._pipeline.name):
             pipeline = self._pipeline
             ids.add(Window.containing(start, pipeline.every, pipeline.timezone).id)
@@ -76,11 +83,7 @@ class Slices:
             yield from ((window, file) for file in snapshot.files for window in windows)
             return
         if rule.column in snapshot.partition_columns:
-            owner = rule.index(windows)
-            for file in snapshot.files:
-                window = owner(file.partition.get(rule.column))
-                if window is not None:
-                    yield window, file
+            yield from snapshot.files_in(rule.column, rule.index(windows))
             return
         for file in snapshot.files:
             least, most = file.least.get(rule.column), file.most.get(rule.column)
@@ -88,23 +91,28 @@ class Slices:
                 if rule.overlaps(window, least, most):
                     yield window, file
 
-    def _state(
-        self, window: Window, files: Sequence[DataFile], remembered: Remembered
-    ) -> SliceState:
+    def _state(self, window: Window, files: Sequence[DataFile], remembered: Recalled) -> SliceState:
         snapshot, name = self._snapshot, self._pipeline.name
         rows = count_rows(files)
-        generation = snapshot.generation(name, window.id)
-        found: tuple[Receipt, int | None] | None = snapshot.receipts.get((name, window.id))
-        if found is None or found[0].generation != generation:
-            found = remembered.get((window.id, generation))
-        if found is None and self._pipeline.newest_counts:
-            mine = [number for name, number in remembered if name == window.id]
-            found = remembered.get((window.id, max(mine, default=0)))
-        if not generation or found is None:
-            return SliceState(generation, None, None, rows)
-        receipt, version = found
+        last = snapshot.last_publish(name, window.id)
+        receipt, version = last.receipt, last.version
+        if receipt is None and last.generation:
+            receipt, version = self._recalled(window, last.generation, remembered)
+        if not last.generation or receipt is None:
+            return SliceState(last.generation, None, None, rows)
         untouched = self._untouched(window, receipt, version, files)
-        return SliceState(generation, receipt, untouched, rows, version)
+        return SliceState(last.generation, receipt, untouched, rows, version)
+
+    def _recalled(
+        self, window: Window, generation: int, remembered: Recalled
+    ) -> tuple[Receipt, int | None] | tuple[None, None]:
+        """The receipt that the log has forgotten, as the ledger remembers it."""
+        kept = remembered()
+        found = kept.get((window.id, generation))
+        if found is None and self._pipeline.newest_counts:
+            mine = [number for name, number in kept if name == window.id]
+            found = kept.get((window.id, max(mine, default=0)))
+        return found or (None, None)
 
     def _untouched(
         self, window: Window, receipt: Receipt, version: int | None, files: Sequence[DataFile]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from setpoint.errors import RefusedError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import Leftover, Published, Recall, Staged
+from setpoint.model.ports import Leftover, Published, Recall, Staged, recalled
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
@@ -84,7 +84,7 @@ class DeltaTarget:
         snapshot = self._looks.newest()
         if snapshot is None:
             return {window: SliceState(0, None, None) for window in windows}
-        remembered = recall(snapshot.table_id) if recall else {}
+        remembered = recalled(recall, lambda: snapshot.table_id)
         return self._slices(snapshot).states(windows, remembered)
 
     def location(self, run: Statement, attempt: str) -> str:

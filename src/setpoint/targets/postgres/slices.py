@@ -134,7 +134,10 @@ class Slices:
 
     def states(self, windows: Sequence[Window]) -> dict[Window, SliceState]:
         """The state of each window, in a handful of queries however many windows there are."""
-        landed = receipts.latest(self.connection, self.table.oid, self.name, self.pipeline.name)
+        wanted = None if self.pipeline.newest_counts else [window.id for window in windows]
+        landed = receipts.latest(
+            self.connection, self.table.oid, self.name, self.pipeline.name, wanted
+        )
         newest = newest_of(landed, self.pipeline) if self.pipeline.newest_counts else ""
         asked = [window for window in windows if window.id in landed]
         if isinstance(self.pipeline.write, KEYED):
