@@ -77,7 +77,9 @@ def fill(
     if by_name and _NAME_MAPPING not in metadata.properties:
         properties[_NAME_MAPPING] = metadata.schema().name_mapping.model_dump_json()
     transaction.set_properties(properties)
-    update = transaction.update_snapshot(snapshot_properties={ENVELOPE: seal(receipts)})
+    update = transaction.update_snapshot(
+        snapshot_properties={ENVELOPE: generations.packed(seal(receipts))}
+    )
     with update.overwrite() if remove else update.merge_append() as snapshot:
         for file in remove:
             snapshot.delete_data_file(file)

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Transaction
 
-_PROPERTIES = {"format-version": "2", "write.parquet.compression-codec": "zstd"}
+# Every commit writes the whole metadata into a new file: without a limit these add up to the square
+# of the number of commits.
+_PROPERTIES = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
 
 
 class Draft:

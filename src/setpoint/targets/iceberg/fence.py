@@ -38,7 +38,7 @@ def refuse_if_fenced(
     by_newest = pipeline.newest_counts
     moved = [w for w, state in expected.items() if known.get(w, 0) != state.generation]
     if moved or staged is None or by_newest:
-        states = Slices(pipeline, version).states(list(expected), {})
+        states = Slices(pipeline, version).states(list(expected))
         for window, state in states.items():
             newer = by_newest and _is_newer(pipeline, state.newest, expected[window].newest)
             if window in moved or newer or not (staged or state.untouched):

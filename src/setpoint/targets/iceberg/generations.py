@@ -49,16 +49,28 @@ def tombstones_of(pipeline: str) -> str:
 def encode(publishes: Mapping[str, LastPublish]) -> str:
     """The last publishes as a property's value; packed when there are many windows."""
     body = {window: [last.generation, last.sequence] for window, last in publishes.items()}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    if len(text) <= _LONGEST_PLAIN:
-        return text
-    return _PACKED + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return packed(json.dumps(body, sort_keys=True, separators=(",", ":")))
 
 
 def decode(text: str | None) -> dict[str, LastPublish]:
     """The last publishes in a property's value; none when it is not there."""
     if not text:
         return {}
-    if text.startswith(_PACKED):
-        text = zlib.decompress(base64.b64decode(text.removeprefix(_PACKED))).decode()
-    return {window: LastPublish(*last) for window, last in json.loads(text).items()}
+    return {window: LastPublish(*last) for window, last in json.loads(unpacked(text)).items()}
+
+
+def packed(text: str) -> str:
+    """A text as the metadata of a table keeps it: a long one is compressed.
+
+    Every commit writes the metadata anew, with all that its snapshots say.
+    """
+    if len(text) <= _LONGEST_PLAIN:
+        return text
+    return _PACKED + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> str:
+    """The text that was packed, or one that was not."""
+    if not text.startswith(_PACKED):
+        return text
+    return zlib.decompress(base64.b64decode(text.removeprefix(_PACKED))).decode()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from setpoint.model import tombstones
@@ -19,7 +19,8 @@ from setpoint.targets.iceberg.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -36,6 +37,7 @@ class Version:
         self.table = table
         self._head = head
         self.storage = Storage(table.location(), table.io)
+        self._read: dict[int, tuple[Receipt, ...]] = {}
 
     @cached_property
     def table_id(self) -> str:
@@ -77,24 +79,28 @@ class Version:
 
         return tuple(ancestors_of(self.head, self.table.metadata)) if self.head else ()
 
-    @cached_property
-    def published(self) -> dict[int, tuple[Receipt, ...]]:
-        """The receipts of every snapshot that is kept, by snapshot id."""
-        return {item.snapshot_id: receipts_of(item) for item in self.table.snapshots()}
+    def receipts_in(self, snapshot: Snapshot) -> tuple[Receipt, ...]:
+        """The receipts that a snapshot carries; read when somebody asks for them."""
+        if snapshot.snapshot_id not in self._read:
+            self._read[snapshot.snapshot_id] = receipts_of(snapshot)
+        return self._read[snapshot.snapshot_id]
 
-    @cached_property
-    def receipts(self) -> dict[tuple[str, str], tuple[Receipt, int]]:
-        """The newest receipt per pipeline and window in the chain, with its commit."""
-        found: dict[tuple[str, str], tuple[Receipt, int]] = {}
-        for item in self.chain:
-            for receipt in self.published[item.snapshot_id]:
-                found.setdefault((receipt.pipeline, receipt.window), (receipt, number(item)))
-        return found
+    def receipt(self, pipeline: str, window: str, last: LastPublish) -> tuple[Receipt, int] | None:
+        """The newest receipt of a window on the way to what main holds, with its commit.
+
+        Its last publish says where it is, unless that was rolled back.
+        """
+        own = [item for item in self.chain if number(item) == last.sequence]
+        for item in own or self.chain:
+            for receipt in self.receipts_in(item):
+                if (receipt.pipeline, receipt.window) == (pipeline, window):
+                    return receipt, number(item)
+        return None
 
     def landed(self, window: str, attempt: str) -> Published | None:
         """An attempt's publish, if it led to what main holds."""
         for item in self.chain:
-            for receipt in self.published[item.snapshot_id]:
+            for receipt in self.receipts_in(item):
                 if receipt.attempt == attempt and receipt.window == window:
                     return Published(receipt, number(item), self.table_id)
         return None
@@ -102,14 +108,16 @@ class Version:
     @property
     def all_receipts(self) -> tuple[Receipt, ...]:
         """The receipts of every snapshot that is kept, rolled back or on a branch included."""
-        return tuple(receipt for found in self.published.values() for receipt in found)
+        return tuple(r for item in self.table.snapshots() for r in self.receipts_in(item))
 
     def last_publishes(self, pipeline: str) -> dict[str, LastPublish]:
         """The last publish of every window; survives expiry and rollback."""
         found = generations.decode(self.properties.get(generations.property_of(pipeline)))
-        # Somebody may have unset the property: what the snapshots still say counts too.
+        if found:
+            return found
+        # Somebody may have unset the property: then what the snapshots still say counts.
         for item in self.table.snapshots():
-            for receipt in self.published[item.snapshot_id]:
+            for receipt in self.receipts_in(item):
                 known = found.get(receipt.window)
                 if receipt.pipeline == pipeline and (
                     known is None or known.generation < receipt.generation
@@ -124,7 +132,7 @@ class Version:
 
     def tombstones(self, pipeline: str) -> tuple[str, ...]:
         """The places that count: named by receipts in the chain, or by one that expired."""
-        receipts = (r for item in self.chain for r in self.published[item.snapshot_id])
+        receipts = (r for item in self.chain for r in self.receipts_in(item))
         places = self.tombstone_places(pipeline)
         kept = {place for place, last in places.items() if not self.was_rolled_back(last)}
         return tombstones.named(receipts, pipeline, kept)
@@ -156,7 +164,7 @@ class Version:
             expired = own if item.parent_snapshot_id is not None else own - 1
             yield Past(
                 number=own,
-                receipts=self.published[item.snapshot_id],
+                receipts=self.receipts_in(item),
                 changes_rows=operation(item) != _NEUTRAL,
                 looked_at=own - 1,  # the catalog takes a commit on its parent, or not at all
                 before=expired if self.has_order else None,
@@ -184,29 +192,50 @@ class Version:
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
         """Every live data file."""
-        return self._live[0]
+        return self._files_of(self._manifests[0])
 
     @cached_property
     def delete_files(self) -> tuple[DataFile, ...]:
         """Files that take rows away from data files."""
-        return self._live[1]
+        return self._files_of(self._manifests[1])
+
+    def files_near(self, condition: BooleanExpression) -> tuple[DataFile, ...]:
+        """The live data files of the manifests that may name rows for which a condition holds."""
+        from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
+
+        schema, specs = self.table.schema(), self.table.specs()
+
+        @cache
+        def may_hold(spec: int) -> Callable[[ManifestFile], bool]:
+            try:
+                projected = inclusive_projection(schema, specs[spec])(condition)
+                return manifest_evaluator(specs[spec], schema, projected)
+            except ValueError:  # partitioned by a column that is not there any more
+                return lambda item: True
+
+        return self._files_of(
+            item for item in self._manifests[0] if may_hold(item.partition_spec_id)(item)
+        )
 
     @cached_property
-    def _live(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        from pyiceberg.manifest import DataFileContent
+    def _manifests(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
+        """The manifests of data files, and those of files that take rows away."""
+        from pyiceberg.manifest import ManifestContent
 
-        if self.head is None:
-            return (), ()
-        data: list[DataFile] = []
-        deletes: list[DataFile] = []
+        found: list[ManifestFile] = []
+        if self.head is not None:
+            try:
+                found = list(self.head.manifests(self.table.io))
+            except Exception as error:
+                raise unreachable(f"The table {self.name}", error) from error
+        data = [item for item in found if item.content == ManifestContent.DATA]
+        return data, [item for item in found if item.content != ManifestContent.DATA]
+
+    def _files_of(self, manifests: Iterable[ManifestFile]) -> tuple[DataFile, ...]:
         try:
-            for manifest in self.head.manifests(self.table.io):
-                for file in KNOWN.files_of(manifest, self.table.io):
-                    is_data = file.content == DataFileContent.DATA
-                    (data if is_data else deletes).append(file)
+            return tuple(f for item in manifests for f in KNOWN.files_of(item, self.table.io))
         except Exception as error:
             raise unreachable(f"The table {self.name}", error) from error
-        return tuple(data), tuple(deletes)
 
     def digest_of(self, files: Iterable[DataFile]) -> str:
         """The digest of some of the table's files, as a receipt holds it."""
@@ -237,7 +266,8 @@ def columns_of(schema: Schema) -> Columns:
 def receipts_of(snapshot: Snapshot) -> tuple[Receipt, ...]:
     """The receipts that a snapshot's summary carries."""
     summary = snapshot.summary
-    return unseal(summary.additional_properties.get(ENVELOPE)) if summary else ()
+    text = summary.additional_properties.get(ENVELOPE) if summary else None
+    return unseal(generations.unpacked(text)) if text else ()
 
 
 def operation(snapshot: Snapshot) -> str:

@@ -155,9 +155,9 @@ class Publisher:
         if staged is None or version is None:
             return list(receipts)  # of a new table, the files are those that were staged
         gone = {file.file_path for file in change.remove}
-        left = [file for file in version.files if file.file_path not in gone]
-        windows = windows_of(run.window)
-        files = Slices(run.pipeline, version).files(windows, [*left, *add])
+        slices, windows = Slices(run.pipeline, version), windows_of(run.window)
+        left = [file for file in slices.near(windows) if file.file_path not in gone]
+        files = slices.files(windows, [*left, *add])
         return [
             replace(receipt, files=version.digest_of(files[window].all))
             for window, receipt in zip(windows, receipts, strict=True)
@@ -168,7 +168,7 @@ class Publisher:
         run, version, windows = self._run, self._look(), windows_of(self._run.window)
         states: Mapping[Window, SliceState] = {}
         if version is not None:
-            states = Slices(run.pipeline, version).states(windows, {})
+            states = Slices(run.pipeline, version).states(windows)
         found = []
         for window, receipt in zip(windows, receipts, strict=True):
             state = states.get(window, SliceState(0, None, None))

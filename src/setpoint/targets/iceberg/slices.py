@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.ports import Remembered
+from setpoint.model.ports import Recalled, forgotten
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.slice import SliceRule
-from setpoint.model.span import Stretch
+from setpoint.model.span import Stretch, windows_of
 from setpoint.model.window import Window
 from setpoint.model.write import Overwrite, Replace
 from setpoint.targets.claim import Claim, Quiet
@@ -23,6 +23,7 @@ from setpoint.targets.iceberg.types import KINDS
 from setpoint.targets.refusals import no_slice_column
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
 
 _Stretch = TypeVar("_Stretch", bound=Stretch)
@@ -93,10 +94,20 @@ class Slices:
         self, windows: Sequence[_Stretch], among: Sequence[DataFile] | None = None
     ) -> dict[_Stretch, SliceFiles]:
         """The files, all live ones or those given, that may hold rows of each window or span."""
-        version = self._version
-        return files_of(version, self.rule, windows, version.files if among is None else among)
+        if among is None:
+            among = self.near(windows)
+        return files_of(self._version, self.rule, windows, among)
 
-    def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
+    def near(self, windows: Sequence[Stretch]) -> tuple[DataFile, ...]:
+        """Live files, among them all that may hold rows of some windows."""
+        rule, version = self.rule, self._version
+        if rule is None or not windows:
+            return version.files
+        return version.files_near(_around(rule, windows))
+
+    def states(
+        self, windows: Sequence[Window], remembered: Recalled = forgotten
+    ) -> dict[Window, SliceState]:
         """The state of each window: what was published, and whether it is still there."""
         files: Mapping[Window, SliceFiles] = {}
         if isinstance(self._pipeline.write, Overwrite):
@@ -109,7 +120,8 @@ class Slices:
             counting = (
                 w for w, last in publishes.items() if not self._version.was_rolled_back(last)
             )
-            held = (w for name, w in self._version.receipts if name == self._pipeline.name)
+            chain = (r for item in self._version.chain for r in self._version.receipts_in(item))
+            held = (receipt.window for receipt in chain if receipt.pipeline == self._pipeline.name)
             newest = newest_of({*counting, *held}, self._pipeline)
         return {
             window: self._state(window, files.get(window), publishes, remembered, newest)
@@ -121,15 +133,17 @@ class Slices:
         window: Window,
         files: SliceFiles | None,
         publishes: Mapping[str, LastPublish],
-        remembered: Remembered,
+        remembered: Recalled,
         newest: str,
     ) -> SliceState:
         version, name = self._version, self._pipeline.name
         last = publishes.get(window.id)
         generation = last.generation if last else 0
-        found: tuple[Receipt, int | None] | None = version.receipts.get((name, window.id))
-        if found is None and last is not None and not version.was_rolled_back(last):
-            found = remembered.get((window.id, generation))
+        found: tuple[Receipt, int | None] | None = None
+        if last is not None:
+            found = version.receipt(name, window.id, last)
+            if found is None and not version.was_rolled_back(last):
+                found = remembered().get((window.id, generation))
         rows = self._count(files)
         if not generation or found is None:
             return SliceState(generation, None, None, rows, newest=newest)
@@ -161,6 +175,22 @@ class Slices:
         if files is None or files.shared or self._version.delete_files:
             return None
         return sum(file.record_count for file in files.inside)
+
+
+def _around(rule: SliceRule, stretches: Sequence[Stretch]) -> BooleanExpression:
+    """A condition that holds for all rows of some windows, and for few others."""
+    from pyiceberg import expressions
+
+    made: Any = expressions  # its classes are typed for pydantic, not for those who call them
+    if rule.by_name:
+        names = {str(rule.only_value(window)) for item in stretches for window in windows_of(item)}
+        values = names if rule.kind == "string" else set(map(int, names))
+        return cast("BooleanExpression", made.In(rule.column, values))
+    bounds = [rule.bounds(item) for item in stretches]
+    least, end = min(start for start, _ in bounds), max(end for _, end in bounds)
+    from_least = made.GreaterThanOrEqual(rule.column, least.isoformat())
+    before_end = made.LessThan(rule.column, end.isoformat())
+    return cast("BooleanExpression", made.And(from_least, before_end))
 
 
 def _candidates(

@@ -10,7 +10,7 @@ from setpoint.errors import RefusedError, TransientError
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import Leftover, Published, Recall, Staged
+from setpoint.model.ports import Leftover, Published, Recall, Staged, recalled
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
@@ -116,7 +116,7 @@ class IcebergTarget:
         slices = Slices(self._pipeline, version)
         if isinstance(self._pipeline.write, Overwrite):
             self._shares_files = any(item.shared for item in slices.files(windows).values())
-        return slices.states(windows, recall(version.table_id) if recall else {})
+        return slices.states(windows, recalled(recall, lambda: version.table_id))
 
     def location(self, run: Statement, attempt: str) -> str:
         return f"{FOLDER}/{run.pipeline.name}/{run.window.slug}/{attempt}"
@@ -258,6 +258,9 @@ class IcebergTarget:
         depth = len(staged.location.split("/"))
         found = version.storage.files(staged.location)
         names = {file.path.split("/")[depth] for file in found}
+        if not isinstance(self._pipeline.write, KEYED):
+            # What was staged is what was published; a merge has read it, and written other files.
+            names -= {file.path.split("/")[depth] for file in staged.handle.files}
         for name in sorted(names):
             place = f"{staged.location}/{name}"
             if not self._is_live(version, place):

@@ -172,7 +172,7 @@ class Publisher:
                 raise Fenced(SliceState(0, None, None))
             return
         pipeline = self._run.pipeline
-        for window, state in view.states(list(expected), {}).items():
+        for window, state in view.states(list(expected)).items():
             then = expected[window]
             newer = state.newest != then.newest and (
                 newest_of([state.newest, then.newest], pipeline) == state.newest

@@ -16,7 +16,7 @@ from setpoint.errors import (
 from setpoint.model import tombstones
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import Leftover, Published, Recall, Staged
+from setpoint.model.ports import Leftover, Published, Recall, Staged, recalled
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Chunk, Run, Statement
 from setpoint.model.scope import Scope
@@ -97,7 +97,7 @@ class ParquetTarget:
         view = self._view()
         if view is None:
             return {window: SliceState(0, None, None) for window in windows}
-        return view.states(windows, recall(view.identity) if recall else {})
+        return view.states(windows, recalled(recall, lambda: view.identity))
 
     def location(self, run: Statement, attempt: str) -> str:
         from setpoint.targets.parquet import stage

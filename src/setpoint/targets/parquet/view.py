@@ -16,7 +16,7 @@ from setpoint.model import tombstones
 from setpoint.model.columns import Columns
 from setpoint.model.fingerprint import digest
 from setpoint.model.pipeline import Pipeline, newest_of
-from setpoint.model.ports import Remembered
+from setpoint.model.ports import Recalled, forgotten
 from setpoint.model.receipt import SliceState, files_digest
 from setpoint.model.scope import Scope
 from setpoint.model.slice import NULL_PARTITION, SliceRule, typed
@@ -169,13 +169,15 @@ class View:
         found = [entry for item in held.values() for entry in item.entries]
         return found + list(self.aside.entries if self.aside else ())
 
-    def states(self, windows: Sequence[Window], remembered: Remembered) -> dict[Window, SliceState]:
+    def states(
+        self, windows: Sequence[Window], remembered: Recalled = forgotten
+    ) -> dict[Window, SliceState]:
         owned = self.owned(windows)
         self.hold([unit for units in owned.values() for unit in units])
         newest = ""
         if self._pipeline.newest_counts:
             known = latest(self.entries(self.units), self._pipeline.name)
-            newest = newest_of([*known, *(window for window, _ in remembered)], self._pipeline)
+            newest = newest_of([*known, *(window for window, _ in remembered())], self._pipeline)
         shared = None if self.by_partition else latest(self.entries(self.units), self._name)
         return {window: self._state(window, owned[window], newest, shared) for window in windows}
 
