@@ -15,6 +15,7 @@ from setpoint.model.ports import Fenced, Published, Staged, TargetPort
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.write import Overwrite, pattern_of
+from setpoint.targets.refusals import after_commit
 
 SAME_ROWS = "the window already holds these rows"
 _REPUBLISHES = 3
@@ -69,7 +70,8 @@ def publish(
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)
         except Fenced as fenced:
             # The fence may be our own commit, landed although its answer said otherwise.
-            ours = target.landed(run.window.id, staged.attempt)
+            with after_commit(run):
+                ours = target.landed(run.window.id, staged.attempt)
             if ours is not None:
                 return Verdict(ours.receipt, ours, only_receipt=keep_files)
             state, same_run_counts = fenced.state, True

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from setpoint.errors import (
     PermanentError,
     RefusedError,
+    SetpointError,
     TransientError,
     UnknownCommitError,
     for_example,
+    words_of,
 )
+from setpoint.model.ports import Fenced
 from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew
 
@@ -30,13 +33,20 @@ def unseen(run: Statement, cause: str) -> UnknownCommitError:
 
 @contextmanager
 def after_commit(run: Statement) -> Iterator[None]:
-    """The commit was taken; that the target cannot be looked at now makes it unseen."""
+    """The commit was taken, or may have been; whatever keeps it from being seen makes it unseen.
+
+    What is known of the commit itself (SP-P…) is told as it is.
+    """
     try:
         yield
-    except (TransientError, PermanentError) as error:
-        if error.code != "SP-T01":
+    except Fenced:
+        raise
+    except SetpointError as error:
+        if error.code.startswith("SP-P"):
             raise
         raise unseen(run, error.what) from error
+    except Exception as error:
+        raise unseen(run, words_of(error)) from error
 
 
 def not_in_table(run: Statement, where: str = "the table's history") -> UnknownCommitError:

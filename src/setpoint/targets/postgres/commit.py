@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _ASKED = 50
 _REST = "-rest"
-_LOST = ("", "57P01", "57P02", "57P03")
+# What says nothing about the transaction; nor does any other word with which a server hangs up.
+_LOST = ("", "40003", "57P01", "57P02", "57P03")
 
 
 class MoreStaged(Exception):
@@ -40,7 +41,7 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, 
         status = connection.execute("COMMIT").statusmessage
     except psycopg.Error as error:
         code = error.sqlstate or ""
-        if code not in _LOST and not code.startswith("08"):
+        if not (connection.closed or code in _LOST or code.startswith("08")):
             raise  # the server answered: a deferred constraint, for example
         settle(server, run, xid, server.said(error))
         return False
