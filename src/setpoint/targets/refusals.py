@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from setpoint.errors import (
@@ -17,6 +17,7 @@ from setpoint.errors import (
 from setpoint.model.ports import Fenced
 from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew
+from setpoint.targets.storage import StoredFile
 
 
 def unseen(run: Statement, cause: str) -> UnknownCommitError:
@@ -91,6 +92,34 @@ def rows_differ(label: str, counted: int, stored: int, stage: str) -> PermanentE
         state=f"The target is unchanged; the stage {stage}.",
         next="Run again; it is always safe. If it happens twice, look for something that "
         "cleans up below the table's folder.",
+    )
+
+
+def refuse_incomplete(
+    run: Statement,
+    listed: Callable[[str], Iterable[StoredFile]],
+    folder: str,
+    wanted: Mapping[str, int],
+    removed_keys: str = "",
+) -> None:
+    """Right before a commit: what it names, or was computed from, must be there as it was staged.
+
+    `wanted` are the sizes of files below a folder by their paths, `removed_keys` is the folder of
+    one more file, if there is one; a listing of each tells.
+    """
+    sizes = {file.path: file.size for file in listed(folder)} if wanted else {}
+    lost = sorted(path for path, size in wanted.items() if sizes.get(path) != size)
+    if removed_keys and not any(file.holds_rows for file in listed(removed_keys)):
+        lost.append(removed_keys)
+    if not lost:
+        return
+    raise TransientError(
+        "SP-P04",
+        f"Staged files of {run.label} are gone, or not as they were written: {len(lost):,} of "
+        f"{len(wanted):,}, for example {lost[0]}.",
+        why="Readers of the table would fail, or rows would be missing.",
+        next="Run again; the new attempt stages afresh. If it happens twice, look for something "
+        "that cleans up below the table's folder.",
     )
 
 

@@ -22,7 +22,13 @@ from setpoint.targets.delta.publisher import TURNS, refuse_other_rows
 from setpoint.targets.delta.slices import Slices
 from setpoint.targets.delta.stage import DeltaStage, StagedFile, read_back
 from setpoint.targets.delta.storage import Storage
-from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
+from setpoint.targets.refusals import (
+    after_commit,
+    changed_meanwhile,
+    lost_races,
+    not_in_table,
+    refuse_incomplete,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +92,8 @@ def publish(
         receipts = [replace(receipt, looked_at=looked_at) for receipt in receipts]
         fences = [(application_id(r.pipeline, r.window), r.generation) for r in receipts]
         stage = _together(parts) if parts else None
+        if parts and stage:
+            refuse_incomplete(chunk, storage.files, parts[0].location, stage.written)
         try:
             commit.commit_files(snapshot, storage, chunk, receipts, stage, fences)
         except commit.TableMoved as error:

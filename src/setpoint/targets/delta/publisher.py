@@ -27,6 +27,7 @@ from setpoint.targets.refusals import (
     kept_stored,
     lost_races,
     not_in_table,
+    refuse_incomplete,
 )
 
 if TYPE_CHECKING:
@@ -116,9 +117,11 @@ class Publisher:
             fence = snapshot.fence(receipt, run.pipeline.newest_counts)
         if snapshot is None or by_files:
             stage = staged.handle if staged else None
+            self._refuse_incomplete(staged)
             commit.commit_files(snapshot, storage, run, [receipt], stage, [fence])
             return ()
         if staged is None or not isinstance(write, KEYED):
+            self._refuse_incomplete(staged)
             commit.commit_through_connector(self._session, storage, run, receipt, staged, fence)
             return ()
         version, unapplied = snapshot.version, snapshot.unapplied(run.pipeline.name)
@@ -129,6 +132,7 @@ class Publisher:
                 return ()
         refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
         kept = merge.contradictions(self._session, version, storage, run, staged, refuse=refuse)
+        self._refuse_incomplete(staged)
         merge.merge(self._session, storage, run, receipt, staged, fence, unapplied)
         return kept_stored(kept)
 
@@ -142,6 +146,7 @@ class Publisher:
         mode: commit.Mode,
     ) -> None:
         run, storage = self._run, self._storage
+        self._refuse_incomplete(staged, stage)
         try:
             commit.commit_files(snapshot, storage, run, [receipt], stage, [fence], mode)
         except commit.TableMoved:
@@ -157,6 +162,17 @@ class Publisher:
             if sorted(live) != sorted(wanted):
                 found = f"the table has {len(live)} files, not {len(wanted)}"
                 raise other_files(run, found, storage, version)
+
+    def _refuse_incomplete(
+        self, staged: Staged | None, rewritten: DeltaStage | None = None
+    ) -> None:
+        """What was staged, and what was computed from it, is there with its removed keys."""
+        if staged is None:
+            return
+        stage: DeltaStage = staged.handle
+        wanted = {**stage.written, **(rewritten.written if rewritten else {})}
+        listed, place = self._storage.files, staged.location
+        refuse_incomplete(self._run, listed, place, wanted, stage.tombstones)
 
     def _counted(self, receipt: Receipt, staged: Staged | None, version: int) -> Published:
         """Count the published slice in the log: nobody has to remember to check."""

@@ -23,7 +23,7 @@ from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
 from setpoint.targets.iceberg.log import Version
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.stage import IcebergStage
-from setpoint.targets.refusals import after_commit, lost_races, not_in_table
+from setpoint.targets.refusals import after_commit, lost_races, not_in_table, refuse_incomplete
 
 if TYPE_CHECKING:
     from pyiceberg.table import Transaction
@@ -66,6 +66,7 @@ class Publisher:
                 change = self._change(version, staged)
                 with commit.preparing(run):
                     transaction, receipts = self._prepared(version, receipts, staged, change)
+                self._refuse_incomplete(staged, change)
                 commit.send(run, transaction)
             except commit.TableMoved as error:
                 moved = root_cause(error)
@@ -74,6 +75,15 @@ class Publisher:
                 found = self._confirmed(receipts, counted=staged is not None)
             return [replace(published, notes=change.notes) for published in found]
         raise lost_races(run, _TURNS, moved)
+
+    def _refuse_incomplete(self, staged: Staged | None, change: Change) -> None:
+        """What was staged, and what was computed from it, is there with its removed keys."""
+        if staged is None:
+            return
+        stage: IcebergStage = staged.handle
+        wanted = {**stage.written, **{file.path: file.size for file in change.add}}
+        listed, place = stage.storage.files, staged.location
+        refuse_incomplete(self._run, listed, place, wanted, stage.tombstones)
 
     def _change(self, version: Version | None, staged: Staged | None) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""
