@@ -206,6 +206,7 @@ class Attempt:
                 mark=self._mark,
                 again=self._plan.how.again is not None,
                 force=self._plan.how.force,
+                backfill=self._world.backfill,
             )
         except SetpointError as error:
             # What was put aside is published already, whatever becomes of the rest.

@@ -325,9 +325,10 @@ class ChunkAttempt:
         for alone, runs in _stretches(passed, lambda run: self._keeps(run, parts[run.window])):
             chunk = Chunk(tuple(runs))
             states = {run.window: self._plans[run.window].state for run in runs}
-            receipts = [
+            made = (
                 receipt_of(run, parts[run.window], states[run.window], alone, now) for run in runs
-            ]
+            )
+            receipts = [replace(receipt, backfill=self._world.backfill) for receipt in made]
             rows = None if alone else [parts[run.window] for run in runs]
             self._sent += chunk.window.windows
             try:

@@ -42,6 +42,7 @@ def publish(
     mark: Mark | None = None,
     again: bool = False,
     force: bool = False,
+    backfill: str = "",
 ) -> Verdict:
     """Publish the stage if, and only if, no failing audit forbids it.
 
@@ -50,7 +51,8 @@ def publish(
     our statement is the later one and is published on top, once. `mark` is the
     high-water mark that the rows lead to; `again` says that an old range was read once more,
     which leaves the mark and everything else that the receipt says about the inputs. `force`
-    publishes even over a window that its sources say is final.
+    publishes even over a window that its sources say is final. `backfill` is the id of the one that
+    the publish belongs to.
     """
     refuse_if_failed(run, results)
     was_superseded = is_superseded(run, state)
@@ -64,7 +66,7 @@ def publish(
         if same_run and current and current.run_key == run.key and state.untouched:
             return Verdict(current, None)
         receipt = receipt_of(run, staged, state, keep_files, published_at)
-        receipt = _with_mark(run, receipt, state, mark, again)
+        receipt = replace(_with_mark(run, receipt, state, mark, again), backfill=backfill)
         staged = replace(staged, corrects=again or _corrects(run, state, staged))
         try:
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)

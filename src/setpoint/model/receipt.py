@@ -46,6 +46,8 @@ class Receipt:
     pattern: str = ""
     tombstones: Sequence[str] = ()
     looked_at: int | None = None
+    backfill: str = ""
+    """The id of the backfill that the publish belongs to, if it does to one."""
     effects: Sequence[Mapping[str, Any]] = ()
     version: int = VERSION
 
