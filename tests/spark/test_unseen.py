@@ -149,11 +149,15 @@ def test_the_windows_of_a_chunk_stay_unknown_while_the_target_is_away(lab: Any, 
 
 
 class Gate:
-    """A way to a PostgreSQL server that closes with the answer to the first publishing COMMIT."""
+    """A way to a PostgreSQL server that closes with the answer to the first publishing COMMIT.
+
+    With `silent` nobody hears of that: connections stay open, and nothing comes back.
+    """
 
     def __init__(self, server: str, folder: Path) -> None:
-        self._server, self.place = server, str(folder)
-        self.closed = False
+        self._server = server
+        self.closed = self.silent = False
+        self._kept: list[socket.socket] = []
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / ".s.PGSQL.5432"))
         self._listener.listen(16)
@@ -165,6 +169,9 @@ class Gate:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self.closed and self.silent:
+                self._kept.append(client)
+                continue
             if self.closed:
                 client.close()
                 continue
@@ -179,6 +186,10 @@ class Gate:
             publishing = publishing or b"pg_advisory_xact_lock" in data
             if publishing and b"COMMIT" in data:
                 self.closed = True
+                if self.silent:
+                    self._kept.append(client)
+                    server.sendall(data)
+                    return
                 client.shutdown(socket.SHUT_RDWR)  # the answer has nowhere to go
                 server.sendall(data)
                 server.recv(1)  # but the server has answered: it is committed
@@ -190,13 +201,16 @@ class Gate:
     def _down(self, server: socket.socket, client: socket.socket) -> None:
         while data := received(server):
             try:
-                client.sendall(data)
+                if not (self.closed and self.silent):
+                    client.sendall(data)
             except OSError:
                 return
         client.close()
 
     def close(self) -> None:
         self._listener.close()
+        for client in self._kept:
+            client.close()
 
 
 def received(end: socket.socket) -> bytes:
@@ -215,7 +229,8 @@ def gate(lab: Any, db: Any) -> Iterator[Gate]:
         config = Config(
             root=lab.root,
             ledger="sqlite:///.setpoint/ledger.db",
-            connections={"test": f"{database}?host={place}"},
+            connections={"test": f"{database}?host={place}&connect_timeout=2"},
+            commit_timeout=1,
         )
         with Project(config) as lab.project:
             yield made
@@ -243,6 +258,20 @@ def test_a_server_that_is_gone_after_the_commit_of_a_chunk(lab: Any, db: Any, ga
     assert db.rows() == ROWS
     gate.closed = False
     assert {item.verdict for item in settle(bound, world, lambda *process: False)} == {"published"}
+
+
+def test_a_server_that_goes_silent_at_the_commit_is_not_waited_for_forever(
+    lab: Any, db: Any, gate: Gate
+) -> None:
+    """Its connections stay open and nothing comes back: after the limit the outcome is unknown."""
+    gate.silent = True
+    made = of_day(lab, postgres("out", connection="test", time="d"))
+    with pytest.raises(UnknownCommitError, match=r"SP-P02.*no answer within 1 seconds") as caught:
+        lab.run(made)
+    assert caught.value.exit_code == 4
+    assert db.rows() == ROWS[1:2]
+    gate.closed = gate.silent = False
+    assert lab.run(made).state == "unchanged"
 
 
 def test_recover_settles_a_lost_commit_of_a_process_that_lives_on(lab: Any, job: Any) -> None:

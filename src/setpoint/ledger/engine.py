@@ -31,7 +31,10 @@ from setpoint.ledger.failure import BEFORE_PUBLISH, foreign_database, newer_sche
 from setpoint.ledger.tables import SCHEMA_VERSION, LedgerTables
 from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
 
-SQLITE_BUSY_SECONDS = 30
+# How long a locked SQLite file is waited for: to record work, and for anything else. History must
+# not hold up a command that has nothing to do.
+SQLITE_BUSY_SECONDS = 30.0
+BRIEFLY = 2.0
 POSTGRES_CONNECT_SECONDS = 10
 # Its own schema, because `setpoint.receipts` is the PostgreSQL target's table.
 POSTGRES_SCHEMA = "setpoint_ledger"
@@ -77,9 +80,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, state: str) -> Iterator[Connection]:
-        """A write transaction, committed at the end of the block."""
-        with self.failing_as(state), self._writing_engine.begin() as connection:
+    def writing(self, state: str, patience: float = SQLITE_BUSY_SECONDS) -> Iterator[Connection]:
+        """A write transaction, committed at the end of the block.
+
+        `patience` is how many seconds it waits for another one of a SQLite file.
+        """
+        engine = self._writing_engine.execution_options(patience=patience)
+        with self.failing_as(state), engine.begin() as connection:
             yield connection
 
     def upsert(self, table: Table, only_if_differs: tuple[str, ...] = ()) -> Insert:
@@ -199,9 +206,7 @@ def _without_secrets(url: URL) -> str:
 def _sqlite_engine(url: URL) -> Engine:
     # isolation_level None hands transactions to the events below: the driver's own handling
     # would begin them too late for a read that is followed by a write.
-    engine = create_engine(
-        url, connect_args={"timeout": SQLITE_BUSY_SECONDS, "isolation_level": None}
-    )
+    engine = create_engine(url, connect_args={"timeout": BRIEFLY, "isolation_level": None})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _record: object) -> None:
@@ -211,8 +216,12 @@ def _sqlite_engine(url: URL) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         # A write transaction takes its lock first: upgrading a read lock fails without waiting.
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        seconds = options.get("patience", SQLITE_BUSY_SECONDS if options.get("writes") else BRIEFLY)
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
     return engine
 

@@ -12,7 +12,6 @@ from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, InsertNew, Merge
-from setpoint.spark.failures import root_cause
 from setpoint.targets.delta import commit, merge, rewrite
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import DataFile, Snapshot, application_id, open_snapshot
@@ -25,10 +24,10 @@ from setpoint.targets.refusals import (
     after_commit,
     changed_meanwhile,
     kept_stored,
-    lost_races,
     not_in_table,
     refuse_incomplete,
 )
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,9 +76,10 @@ class Publisher:
         Also says whether a removal slipped in beside the rows.
         """
         run, write = self._run, self._run.pipeline.write
-        moved = ""
-        for _ in range(TURNS):
-            snapshot = open_snapshot(self._storage)
+        turns = Turns(run, TURNS)
+        for _ in turns:
+            with turns.looking():
+                snapshot = open_snapshot(self._storage)
             refuse_if_fenced(run.pipeline, snapshot, run.window, expected, staged)
             by_files = choose(snapshot, write, run.pipeline.slice_column).kind == "files"
             if staged is not None and (staged.files is not None) != by_files:
@@ -93,7 +93,7 @@ class Publisher:
             try:
                 notes = self._commit(snapshot, receipt, staged, by_files=by_files)
             except commit.TableMoved as error:
-                moved = root_cause(error)
+                turns.refused(error)
                 continue
             with after_commit(run):
                 if by_files:
@@ -105,7 +105,7 @@ class Publisher:
                     return published, True
                 notes = (*notes, *self._slipped_in(receipt, staged, published, now))
                 return replace(published, notes=notes), False
-        raise lost_races(run, TURNS, moved)
+        raise AssertionError("the turns ended without an outcome")
 
     def _commit(
         self, snapshot: Snapshot | None, receipt: Receipt, staged: Staged | None, *, by_files: bool
@@ -240,11 +240,16 @@ def refuse_other_rows(
 
 def other_files(run: Run, found: str, storage: Storage, version: int) -> PermanentError:
     """A commit has made another table than it was to make."""
+    back = "Before it there was no table there: what it made may be removed."
+    if version:
+        restored = f"RESTORE TABLE delta.`{storage.spark_path()}` TO VERSION AS OF {version - 1}"
+        back = f"To go back: {restored}"
     return PermanentError(
         "SP-P04",
         f"{run.label} was published, but {found}.",
         why="This must not happen; somebody may have written to the log by hand.",
-        state=f"The rows from before are in the version before {version}.",
-        next="Please report this with the table's _delta_log. To go back: RESTORE TABLE "
-        f"delta.`{storage.spark_path()}` TO VERSION AS OF {version - 1}",
+        state=f"The rows from before are in the version before {version}."
+        if version
+        else "The commit has made the table.",
+        next=f"Please report this with the table's _delta_log. {back}",
     )

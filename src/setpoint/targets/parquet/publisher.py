@@ -31,11 +31,11 @@ from setpoint.targets.parquet.view import FOLDER, View
 from setpoint.targets.refusals import (
     after_commit,
     changed_meanwhile,
-    lost_races,
     not_in_table,
     refuse_incomplete,
 )
 from setpoint.targets.storage import StoredFile
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ class Publisher:
         expected: Mapping[Window, SliceState],
     ) -> list[Published]:
         """Publish under the lock; what is computed is computed before, and again if need be."""
-        for turn in range(_TURNS):
+        for turn in Turns(self._run, _TURNS):
             before, change = None, None
             if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
                 # Computed without the lock, and used if nothing has changed once it is held.
@@ -87,7 +87,7 @@ class Publisher:
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, receipts, staged, change)
-        raise lost_races(self._run, _TURNS)
+        raise AssertionError("the turns ended without an outcome")
 
     def _change(self, view: View | None, staged: Staged) -> Change:
         if staged.handle.direct:

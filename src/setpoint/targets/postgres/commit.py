@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, SetpointError, TransientError, UnknownCommitError
@@ -30,6 +35,30 @@ class Again(Exception):
     """Another session was faster: look again."""
 
 
+@contextmanager
+def limited(connection: psycopg.Connection[Any], seconds: float) -> Iterator[Event]:
+    """Hang up on a server that is silent for so long: whoever waits for it sees a lost connection.
+
+    The event is set when that has happened.
+    """
+    silent = Event()
+    line = socket.socket(fileno=os.dup(connection.pgconn.socket))
+
+    def hang_up() -> None:
+        silent.set()
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+
+    watch = Timer(seconds, hang_up)
+    watch.daemon = True
+    watch.start()
+    try:
+        yield silent
+    finally:
+        watch.cancel()
+        line.close()
+
+
 def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, xid: int) -> bool:
     """Commit; if the answer is lost, ask the server what became of the transaction.
 
@@ -38,12 +67,16 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, 
     import psycopg
 
     try:
-        status = connection.execute("COMMIT").statusmessage
+        with limited(connection, server.commit_seconds) as silent:
+            status = connection.execute("COMMIT").statusmessage
     except psycopg.Error as error:
         code = error.sqlstate or ""
         if not (connection.closed or code in _LOST or code.startswith("08")):
             raise  # the server answered: a deferred constraint, for example
-        settle(server, run, xid, server.said(error))
+        said = server.said(error)
+        if silent.is_set():
+            said = f"there was no answer within {server.commit_seconds:g} seconds"
+        settle(server, run, xid, said)
         return False
     if status != "COMMIT":
         raise TransientError(
@@ -61,7 +94,8 @@ def settle(server: Server, run: Statement, xid: int, said: str) -> None:
     import psycopg
 
     try:
-        with server.session("asking what became of a commit") as connection:
+        asking = server.session("asking what became of a commit")
+        with asking as connection, limited(connection, server.commit_seconds):
             for _ in range(_ASKED):
                 found = connection.execute(
                     "SELECT pg_xact_status($1::text::xid8)", [str(xid)]
