@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from setpoint import Merge, Overwrite, delta
+from setpoint import InsertNew, Merge, Overwrite, delta
 from setpoint.spark.contents import fingerprint_sums, fingerprint_text, row_hash
 
 if TYPE_CHECKING:
@@ -326,3 +326,11 @@ def test_a_zero_that_changes_its_sign_is_published(lab: Any, write: Any) -> None
         assert (outcome.state, outcome.only_receipt) == ("published", False)
     ((_, _, stored, _),) = lab.rows()
     assert math.copysign(1, stored) == -1
+
+
+def test_a_zero_that_changes_its_sign_contradicts_no_event(lab: Any) -> None:
+    """Equal values contradict nothing: neither in one batch nor against what is stored."""
+    schema, write = "id int, amount double, d date", InsertNew(key="id")
+    for rows in ([(1, 0.0, DAY)], [(1, -0.0, DAY), (2, 0.0, DAY), (2, -0.0, DAY)]):
+        lab.run(lab.job(rows, schema, target=delta("out"), write=write))
+    assert [(key, abs(amount)) for key, amount, _ in lab.rows()] == [(1, 0.0), (2, 0.0)]

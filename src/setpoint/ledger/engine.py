@@ -29,7 +29,12 @@ from sqlalchemy.schema import CreateSchema
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.ledger.failure import BEFORE_PUBLISH, foreign_database, newer_schema, unusable
 from setpoint.ledger.tables import SCHEMA_VERSION, LedgerTables
-from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
+from setpoint.targets.postgres.urls import (
+    KEPT_ALIVE,
+    PERCENT_ENCODE,
+    is_ambiguous,
+    several_hosts,
+)
 
 # How long a locked SQLite file is waited for: to record work, and for anything else. History must
 # not hold up a command that has nothing to do.
@@ -41,6 +46,8 @@ POSTGRES_SCHEMA = "setpoint_ledger"
 # Any constant will do as long as every setpoint uses the same one.
 CREATION_LOCK = 7_356_114_209_001
 
+# What a URL may say about how long a server is waited for.
+_WAITING = ("connect_timeout", *KEPT_ALIVE)
 _DRIVERS = {
     "sqlite": "sqlite+pysqlite",
     "sqlite+pysqlite": "sqlite+pysqlite",
@@ -235,7 +242,9 @@ def _postgres_engine(url: URL) -> Engine:
             pool_pre_ping=True,
             connect_args={
                 "prepare_threshold": None,
-                "connect_timeout": url.query.get("connect_timeout", POSTGRES_CONNECT_SECONDS),
+                "connect_timeout": POSTGRES_CONNECT_SECONDS,
+                **KEPT_ALIVE,
+                **{name: value for name, value in url.query.items() if name in _WAITING},
             },
         )
     except ImportError:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HASH = "__setpoint_row_hash"
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
+_FLOATING = (T.FloatType, T.DoubleType)
 _NOT_UTF_8 = "\ufffd"
 _MASK_WIDTH = 60
 # No text of an option has a quote in it, so that it reads the same however a session reads SQL.
@@ -31,10 +32,17 @@ _OPTIONS = (
 )
 
 
-def hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
+def hash_sql(
+    schema: T.StructType,
+    alias: str = "",
+    absent: Collection[str] = (),
+    *,
+    signed_zeros: bool = True,
+) -> str:
     """A 64-bit number for a whole row, nulls and nested values included.
 
-    `absent` are columns that the row does not have yet: they count as nulls.
+    `absent` are columns that the row does not have yet: they count as nulls. Without
+    `signed_zeros`, -0.0 and 0.0 in a column count as equal, as they do in Spark's `=`.
     """
     fields = sorted(schema.fields, key=lambda field: field.name)
     prefix = f"{alias}." if alias else ""
@@ -55,10 +63,15 @@ def hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()
     unseen = (
         _unseen(name, field.dataType, place)
         for place, (name, field) in enumerate(zip(names, fields, strict=True))
-        if field.name not in absent
+        if field.name not in absent and (signed_zeros or not isinstance(field.dataType, _FLOATING))
     )
     parts.extend(part for part in unseen if part)
     return f"xxhash64({', '.join(parts)})"
+
+
+def event_hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
+    """`hash_sql` for events: equal values contradict nothing, 0.0 and -0.0 among them."""
+    return hash_sql(schema, alias, absent, signed_zeros=False)
 
 
 def row_hash(schema: T.StructType) -> Column:
@@ -98,7 +111,7 @@ def _unseen(name: str, kind: T.DataType, place: int) -> str:
 
     Spark hashes -0.0 like 0.0, and JSON has one mark for all bytes that are not UTF-8.
     """
-    if isinstance(kind, (T.FloatType, T.DoubleType)):
+    if isinstance(kind, _FLOATING):
         return f"IF({name} = 0 AND CAST({name} AS STRING) = '-0.0', {place}, NULL)"
     if isinstance(kind, _NESTED) and _holds_text(kind):
         text = _json(name, kind)

@@ -20,20 +20,13 @@ from setpoint.errors import (
     UsageError,
 )
 from setpoint.targets.postgres.answers import refusal
+from setpoint.targets.postgres.urls import KEPT_ALIVE
 
 if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_SECONDS = 10
 COMMIT_SECONDS = 300.0
-# A server that is gone, or cannot be reached any more, is noticed within about a minute.
-_ALIVE = {
-    "keepalives": 1,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,
-}
 LOCK_SECONDS = 300
 # What texts of values depend on is fixed, so that rows compare alike everywhere. It holds for one
 # transaction: behind a pooler the next may be in another session, and this session another's.
@@ -181,7 +174,7 @@ class Server:
     def _defaults(self) -> dict[str, Any]:
         given = self._parts
         connecting = {"connect_timeout": _CONNECT_SECONDS, "application_name": "setpoint"}
-        defaults: dict[str, Any] = {**connecting, **_ALIVE}
+        defaults: dict[str, Any] = {**connecting, **KEPT_ALIVE}
         return {key: value for key, value in defaults.items() if key not in given}
 
     def _unreachable(self, error: psycopg.Error) -> SetpointError:
