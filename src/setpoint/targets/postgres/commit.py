@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,16 +35,18 @@ class Again(Exception):
 
 
 @contextmanager
-def limited(connection: psycopg.Connection[Any], seconds: float) -> Iterator[Event]:
+def limited(
+    connection: psycopg.Connection[Any], seconds: float, silent: Event | None = None
+) -> Iterator[None]:
     """Hang up on a server that is silent for so long: whoever waits for it sees a lost connection.
 
-    The event is set when that has happened.
+    `silent` is set when that has happened.
     """
-    silent = Event()
-    line = socket.socket(fileno=os.dup(connection.pgconn.socket))
+    line = socket.socket(fileno=socket.dup(connection.pgconn.socket))
 
     def hang_up() -> None:
-        silent.set()
+        if silent is not None:
+            silent.set()
         with suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)
 
@@ -53,7 +54,7 @@ def limited(connection: psycopg.Connection[Any], seconds: float) -> Iterator[Eve
     watch.daemon = True
     watch.start()
     try:
-        yield silent
+        yield
     finally:
         watch.cancel()
         line.close()
@@ -66,8 +67,9 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, 
     """
     import psycopg
 
+    silent = Event()
     try:
-        with limited(connection, server.commit_seconds) as silent:
+        with limited(connection, server.commit_seconds, silent):
             status = connection.execute("COMMIT").statusmessage
     except psycopg.Error as error:
         code = error.sqlstate or ""
@@ -75,7 +77,7 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, 
             raise  # the server answered: a deferred constraint, for example
         said = server.said(error)
         if silent.is_set():
-            said = f"there was no answer within {server.commit_seconds:g} seconds"
+            said = f"there was no answer within {server.commit_seconds:g} s"
         settle(server, run, xid, said)
         return False
     if status != "COMMIT":

@@ -91,8 +91,11 @@ class Publishing:
             raise Again from error
         limit = self.server.commit_seconds
         if commit(connection, self.server, self.run, xid):
-            with limited(connection, limit):
-                return self._confirmed(connection, xid, written)
+            try:
+                with limited(connection, limit):
+                    return self._confirmed(connection, xid, written)
+            except psycopg.Error as error:
+                raise unread(self.run, xid, self.server.said(error)) from error
         try:
             with self.server.session("reading a receipt back") as fresh, limited(fresh, limit):
                 return self._confirmed(fresh, xid, written)
