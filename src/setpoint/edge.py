@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,6 +17,16 @@ from pathlib import Path
 def utc_now() -> datetime:
     """The wall clock, in UTC; read when a command starts, never inside a pipeline."""
     return datetime.now(timezone.utc)
+
+
+def pause(seconds: float) -> None:
+    """Wait: the one pause between two looks at something that others change."""
+    time.sleep(seconds)
+
+
+def chance() -> float:
+    """A number from 0 to 1 that no two processes share, to keep their pauses apart."""
+    return secrets.randbelow(2**20) / 2**20
 
 
 def new_attempt_id() -> str:

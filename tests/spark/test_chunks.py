@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
 from collections.abc import Mapping
 from concurrent.futures import wait
 from typing import Any
@@ -69,11 +68,13 @@ def planned(
     text: str = DAYS,
     longest: int | None = None,
     fault: str = "",
+    ahead: dt.timedelta = dt.timedelta(0),
     **asked: Any,
 ) -> Execution:
+    """A backfill, planned on a host whose clock is so much ahead."""
     world, request = lab.world(fault), Request(only=("all",), longest=longest, **asked)
-    windows = lab.windows(job, text)
-    plan = plan_backfill(lab.bind(job), world, world.now(), request, job.parameters, windows)
+    windows, now = lab.windows(job, text), world.now() + ahead
+    plan = plan_backfill(lab.bind(job), world, now, request, job.parameters, windows)
     return Execution(plan, world)
 
 
@@ -358,7 +359,6 @@ def test_a_restatement_that_lost_its_end_is_settled(lab: Any, orders: Any) -> No
     """Killed after its last commit, it has nothing left to do; to ask again is a new one then."""
     job = per_span(lab, orders)
     first = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
-    time.sleep(1)  # receipts tell whole seconds
     under_way = first.run()
     assert [next(under_way).window.id for _ in range(2)] == ["2026-04-01", "2026-04-02"]
     under_way.close()
@@ -368,6 +368,24 @@ def test_a_restatement_that_lost_its_end_is_settled(lab: Any, orders: Any) -> No
     third = planned(lab, job, "2026-04-01..2026-04-02", restate=True)
     assert third.plan.backfill_id != first.plan.backfill_id
     assert third.plan.windows == 2
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_what_a_restatement_has_done_is_told_by_receipts_and_by_no_clock(
+    lab: Any, orders: Any, hours: int
+) -> None:
+    """Two hosts need not agree on the time, whichever of them is ahead."""
+    job, two = per_span(lab, orders), "2026-04-01..2026-04-02"
+    fill(lab, job, two)
+    ahead = dt.timedelta(hours=hours)
+    first = planned(lab, job, two, longest=1, ahead=ahead, restate=True)
+    under_way = first.run()
+    assert next(under_way).window.id == "2026-04-01"
+    under_way.close()
+    second = planned(lab, job, two, longest=1, restate=True)
+    assert second.plan.backfill_id == first.plan.backfill_id
+    assert [end.window.id for end in second.run()] == ["2026-04-02"]
+    assert lab.state(job, "2026-04-02").receipt.backfill == first.plan.backfill_id
 
 
 def test_a_restatement_that_failed_does_what_is_left(lab: Any, orders: Any) -> None:
@@ -383,7 +401,6 @@ def test_a_restatement_that_failed_does_what_is_left(lab: Any, orders: Any) -> N
     made = lab.define(job)
     fill(lab, made, "2026-04-01..2026-04-03")
     first = planned(lab, made, "2026-04-01..2026-04-03", restate=True)
-    time.sleep(1)  # receipts tell whole seconds
     assert [end.error is None for end in first.run()].count(False) == 1
     broken.unlink()
     second = planned(lab, made, "2026-04-01..2026-04-03", restate=True)

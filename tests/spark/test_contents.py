@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from setpoint import delta
+from setpoint import InsertNew, Merge, Overwrite, delta
 from setpoint.spark.contents import fingerprint_sums, fingerprint_text, row_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+GOLDEN = ["1:1:d407d4a:6ed122a6", "1:1:b56ee94d:cf1469d6", "1:1:324a4f6f:1db99fdb"]
 DAY = dt.date(2026, 4, 25)
 UTC = dt.timezone.utc
 
@@ -67,6 +68,22 @@ DIFFERENT = [
     ),
     ("a array<map<string,int>>", [([{"x": 1, "y": 2}],)], [([{"x": 2, "y": 1}],)]),
     ("a binary", [(b"\x00",)], [(b"\x00\x00",)]),
+    ("a double", [(0.0,)], [(-0.0,)]),
+    ("a float", [(0.0,)], [(-0.0,)]),
+    ("a double, b double", [(0.0, -0.0)], [(-0.0, 0.0)]),
+    ("a double", [(-0.0,)], [(None,)]),
+    ("a array<double>", [([0.0],)], [([-0.0],)]),
+    ("a map<int,double>", [({1: 0.0},)], [({1: -0.0},)]),
+]
+# Texts that are not UTF-8, as hexadecimal digits of their bytes.
+NOT_UTF_8 = [
+    "{0}",
+    "array({0})",
+    "array('x', {0})",
+    "map('k', {0})",
+    "map({0}, 1)",
+    "named_struct('x', {0})",
+    "array(named_struct('x', map('k', array({0}))))",
 ]
 
 
@@ -76,6 +93,24 @@ def test_different_rows_have_different_fingerprints(spark: SparkSession) -> None
     found = fingerprints(*frames)
     for (schema, one, other), first, second in zip(DIFFERENT, found[::2], found[1::2], strict=True):
         assert first != second, (schema, one, other)
+
+
+def test_texts_that_are_not_utf_8_differ_by_their_bytes(spark: SparkSession) -> None:
+    """JSON has one mark for them all, and the mark itself is a text like others."""
+    texts = [f"CAST(X'{digits}' AS STRING)" for digits in ("FF", "FE", "FFFE")] + ["'\ufffd'"]
+    frames = [spark.sql(f"SELECT {made.format(text)} AS a") for made in NOT_UTF_8 for text in texts]
+    found = fingerprints(*frames)
+    for place, made in enumerate(NOT_UTF_8):
+        assert len(set(found[4 * place : 4 * place + 4])) == 4, made
+
+
+def test_the_fingerprint_of_ordinary_rows_is_what_it_always_was(spark: SparkSession) -> None:
+    """Receipts hold it: another one would publish every window once more."""
+    plain = "1 AS i, 2.5D AS d, CAST(0 AS FLOAT) AS f, double('nan') AS n, 'täxt' AS t, X'FF' AS b"
+    nested = "array('x', 'a\ufffdb', NULL) AS a, map('k', 0.0D, 'l', 1.5D) AS m"
+    inner = "named_struct('p', array(named_struct('q', 'r')), 'z', CAST(NULL AS STRING)) AS s"
+    frames = [spark.sql(f"SELECT {columns}") for columns in (plain, nested, inner)]
+    assert fingerprints(*frames) == GOLDEN
 
 
 def test_order_files_and_partitions_do_not_count(spark: SparkSession) -> None:
@@ -279,3 +314,23 @@ def test_readers_can_skip(lab: Any) -> None:
     assert len(spans) == 2
     assert spans[0][1] < spans[1][0]
     assert sum(columns["num_records"]) == 100
+
+
+@pytest.mark.parametrize("write", [Overwrite(), Merge(key="id", sequence_by="seq")])
+def test_a_zero_that_changes_its_sign_is_published(lab: Any, write: Any) -> None:
+    """Readers see the difference, so it is one."""
+    schema, target = "id int, seq int, amount double, d date", delta("out", partition_by="d")
+    for amount in (0.0, -0.0):
+        job = lab.job([(1, 1, amount, DAY)], schema, target=target, write=write)
+        outcome = lab.run(job)
+        assert (outcome.state, outcome.only_receipt) == ("published", False)
+    ((_, _, stored, _),) = lab.rows()
+    assert math.copysign(1, stored) == -1
+
+
+def test_a_zero_that_changes_its_sign_contradicts_no_event(lab: Any) -> None:
+    """Equal values contradict nothing: neither in one batch nor against what is stored."""
+    schema, write = "id int, amount double, d date", InsertNew(key="id")
+    for rows in ([(1, 0.0, DAY)], [(1, -0.0, DAY), (2, 0.0, DAY), (2, -0.0, DAY)]):
+        lab.run(lab.job(rows, schema, target=delta("out"), write=write))
+    assert [(key, abs(amount)) for key, amount, _ in lab.rows()] == [(1, 0.0), (2, 0.0)]

@@ -22,9 +22,11 @@ from setpoint import (
     delta,
     iceberg,
     not_null,
+    parquet,
     source,
 )
 from setpoint.model.mark import Mark
+from setpoint.model.slice import NULL_PARTITION
 from setpoint.spark.settings import pinned_settings
 
 ROWS = "id int, op string, seq long"
@@ -131,11 +133,25 @@ def test_replace_is_whole_whatever_the_session_says_about_overwriting(lab):
     assert lab.rows() == [(3, "a")]
 
 
-def test_an_empty_text_in_a_partition_column_is_refused(lab):
+@pytest.mark.parametrize("text", ["", NULL_PARTITION])
+def test_a_partition_text_that_means_null_is_refused(lab, text):
     """It would come back as null: another key, inserted again by every window."""
-    write, target = InsertNew(key=("id", "op")), delta("out", partition_by="op")
-    with pytest.raises(RefusedError, match="SP-O05"):
-        lab.run(lab.job([(1, "", 1)], ROWS, target=target, write=write))
+    write = InsertNew(key=("id", "op"))
+    lab.spark.sql("DROP TABLE IF EXISTS null_texts")
+    for target in (
+        delta("out", partition_by="op"),
+        parquet(table="null_texts", partition_by="op"),
+    ):
+        with pytest.raises(RefusedError, match="SP-O05"):
+            lab.run(lab.job([(1, text, 1)], ROWS, target=target, write=write))
+
+
+@pytest.mark.parametrize("text", ["", NULL_PARTITION])
+def test_iceberg_tells_a_partition_text_from_null(lab, lake, text):
+    target, rows = iceberg("sales.orders", partition_by="op"), [(1, text, 1), (2, None, 1)]
+    lab.run(lab.job(rows, ROWS, target=target, write=Replace()))
+    assert lake.rows() == rows
+    assert lake.spark_rows() == rows
 
 
 def test_microseconds_in_nested_times_are_a_difference(lab):

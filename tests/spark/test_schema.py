@@ -169,6 +169,34 @@ def test_names_that_cannot_be_stored_are_refused(
     assert not DeltaTable.is_deltatable(str(lab.root / "out"))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "INTERVAL 1 DAY",
+        "array(INTERVAL 1 DAY)",
+        "named_struct('x', map('k', INTERVAL 1 MONTH))",
+        "parse_json('1')",
+        "array(parse_json('1'))",
+        "array(NULL)",
+    ],
+)
+def test_types_that_cannot_be_stored_are_refused(lab: Any, value: str) -> None:
+    """At any depth, for a new table and for a new column: not once accepted and then refused."""
+    plain = lab.job([(1, DAY)], "id int, d date", target=delta("plain", partition_by="d"))
+    lab.run(plain)
+    spark = lab.spark
+
+    def odd(window: Any) -> Any:
+        return spark.range(1).selectExpr("1 AS id", f"{value} AS odd", "DATE'2026-04-25' AS d")
+
+    for place in ("out", "plain"):
+        job = lab.define(odd, target=delta(place, partition_by="d", evolve="add"))
+        with pytest.raises(RefusedError, match=r"SP-O05.* odd .*cannot store"):
+            lab.run(job)
+    assert not DeltaTable.is_deltatable(str(lab.root / "out"))
+    assert lab.rows("plain") == [(1, DAY)]
+
+
 def test_nested_columns_keep_their_shape(lab: Any) -> None:
     """Structs, arrays and maps come back as they went in, and fit on the second run."""
     schema = "id int, s struct<a:int,b:struct<c:string>>, l array<int>, m map<string,int>, d date"

@@ -28,6 +28,7 @@ from setpoint.flow.publish import SAME_ROWS, Verdict, publish, refuse_if_failed
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording
 from setpoint.flow.steps import Plan
+from setpoint.flow.unseen import ANSWER_LOST
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
@@ -205,6 +206,7 @@ class Attempt:
                 mark=self._mark,
                 again=self._plan.how.again is not None,
                 force=self._plan.how.force,
+                backfill=self._world.backfill,
             )
         except SetpointError as error:
             # What was put aside is published already, whatever becomes of the rest.
@@ -263,21 +265,27 @@ class Attempt:
 
     def _settle(self, error: UnknownCommitError) -> Outcome:
         """The commit's answer was lost: ask the target whether it landed."""
-        target = self._bound.target
         try:
-            landed = target.landed(self._run.window.id, self._id)
-        except SetpointError as unreadable:
+            outcome = self.settled()
+        except Exception as unreadable:
             self._recording.finish("unknown", error=error)
             raise error from unreadable
-        if landed is None:
+        if outcome is None:
             # The stage stays: a commit that is still under way may yet name its files.
             self._recording.finish("unknown", error=error)
             raise error
+        return outcome
+
+    def settled(self) -> Outcome | None:
+        """How the attempt ended by the target's own word; None while that has no receipt of it."""
+        target = self._bound.target
+        landed = target.landed(self._run.window.id, self._id)
+        if landed is None:
+            return None
         self._recording.receipts(target.uri, [landed])
         self._recording.finish("published", receipt=landed.receipt)
         self._verdict = Verdict(landed.receipt, landed)
-        note = "the commit's answer was lost, the target has the receipt"
-        return replace(self._outcome(), reason=f"{self._plan.reason}; {note}")
+        return replace(self._outcome(), reason=f"{self._plan.reason}; {ANSWER_LOST}")
 
     def _outcome(self) -> Outcome:
         verdict = self._have(self._verdict)

@@ -283,8 +283,9 @@ def _restated(plan: Plan, before: BackfillRecord | None, request: Request) -> bo
     receipt = plan.state.receipt
     if not request.restate or before is None or receipt is None or not plan.is_unchanged:
         return False
-    # Receipts tell whole seconds: to restate a window twice does no harm, to leave it out does.
-    return datetime.fromisoformat(receipt.published_at) > before.started_at
+    # To restate a window twice does no harm, to leave it out does: no clock is asked, and a
+    # receipt that names no backfill, as older ones do not, is another publish's.
+    return receipt.backfill == before.backfill_id
 
 
 def _unfinished(

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
 from setpoint.errors import (
+    PermanentError,
+    RefusedError,
     SetpointError,
     TransientError,
     UnknownCommitError,
@@ -23,16 +26,16 @@ from setpoint.flow.evaluate import evaluate
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound
 from setpoint.flow.publish import SAME_ROWS, Verdict, receipt_of, same_contents
-from setpoint.flow.recording import Recording
+from setpoint.flow.recording import End, Recording
 from setpoint.flow.run import (
     Ended,
-    plan_again,
     plan_windows,
     refusal_of,
     run_alone,
     with_retries,
 )
 from setpoint.flow.steps import Plan
+from setpoint.flow.unseen import ANSWER_LOST, Doubts, Unseen
 from setpoint.flow.world import Outcome, World
 from setpoint.model.audit import AuditResult
 from setpoint.model.determinism import judged, refuse
@@ -65,38 +68,43 @@ def why_alone(bound: Bound) -> str:
     return target.alone()
 
 
-def run_chunk(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[Ended]:
-    """Fulfil the plans of windows that follow each other, and tell how each of them ended."""
+def run_chunk(
+    bound: Bound, plans: Sequence[Plan], world: World, doubts: Doubts | None = None
+) -> Iterator[Ended]:
+    """Fulfil the plans of windows that follow each other, and tell how each of them ended.
+
+    `doubts` are their commits, sent by attempts at more windows, that were not seen.
+    """
+    unseen = doubts or Doubts()
     if len(plans) == 1:
-        yield run_alone(bound, plans[0], world)
+        yield run_alone(bound, plans[0], world, unseen)
         return
     label = Chunk(tuple(plan.run for plan in plans)).label
     try:
-        done = with_retries(world, label, lambda number: _one_try(bound, plans, world, number))
+        done = with_retries(
+            world, label, lambda number: _one_try(bound, plans, world, number, unseen)
+        )
     except _Apart as apart:
         for group in apart.groups:
-            yield from run_chunk(bound, group, world)
+            yield from run_chunk(bound, group, world, unseen)
         return
-    except TransientError as error:
+    except (TransientError, UnknownCommitError) as error:
         # What passes by itself was waited for already; smaller pieces would wait as long.
-        yield from (Ended.of(plan, error=error) for plan in plans)
+        yield from (Ended.of(plan, error=unseen.told(plan.run.window, error)) for plan in plans)
         return
     except Exception as error:
         middle = len(plans) // 2
         world.tell(f"{label}  failed as a whole, its halves are tried: {error}")
         for half in (plans[:middle], plans[middle:]):
-            yield from run_chunk(bound, half, world)
+            yield from run_chunk(bound, half, world, unseen)
         return
-    now = bound
-    if len(done) < len(plans):
-        # Somebody may have published one of them meanwhile, from newer inputs than were pinned.
-        now = bound.afresh()
     for plan in plans:
         window = plan.run.window
         if window in done:
             yield Ended.of(plan, done[window])
         else:
-            yield run_alone(now, plan_again(now, plan, world), world)
+            # Somebody may have published it meanwhile, from newer inputs than were pinned.
+            yield run_alone(bound, plan, world, unseen, anew=True)
 
 
 class _Apart(Exception):
@@ -108,15 +116,22 @@ class _Apart(Exception):
 
 
 def _one_try(
-    bound: Bound, plans: Sequence[Plan], world: World, number: int
+    bound: Bound, plans: Sequence[Plan], world: World, number: int, doubts: Doubts
 ) -> dict[Window, Outcome]:
     """One attempt at all of them; the windows that it leaves out are to be run by themselves."""
+    if landed := doubts.settled(plan.run.window for plan in plans):
+        return landed
     if number > 1:
         bound, plans = planned_now(bound, plans, world)
     odd = [plan for plan in plans if plan.is_unchanged or refusal_of(bound, plan) is not None]
     if odd:
         raise _Apart(_groups(plans, apart=[plan.run.window for plan in odd]))
-    return ChunkAttempt(bound, plans, world, number).execute()
+    attempt = ChunkAttempt(bound, plans, world, number)
+    try:
+        return attempt.execute()
+    finally:
+        for window, unseen in attempt.unseen.items():
+            doubts.add(window, unseen)
 
 
 def planned_now(bound: Bound, plans: Sequence[Plan], world: World) -> tuple[Bound, Sequence[Plan]]:
@@ -153,7 +168,9 @@ class ChunkAttempt:
         self._place = self._target.location(self._chunk, self._ids[self._chunk.window.windows[0]])
         self._started = world.now()
         self._notes: tuple[str, ...] = ()
-        self._sent = False
+        self._sent: list[Window] = []
+        self._landed = False
+        self.unseen: dict[Window, Unseen] = {}
 
     def execute(self) -> dict[Window, Outcome]:
         """Publish the windows and say how they ended; those that an audit refused are left out."""
@@ -162,10 +179,12 @@ class ChunkAttempt:
         try:
             verdicts, results = self._follow()
         except UnknownCommitError as error:
-            verdicts, results = self._settle(error), {}
+            return self._settle(error)
         except BaseException as error:
-            recording.finish("unknown" if self._sent else "failed", error=error)
-            if isinstance(error, Exception) and not self._sent:
+            # Of a commit that a passing error kept from being made nothing can have landed.
+            unknown = self._sent and (self._landed or not isinstance(error, TransientError))
+            recording.finish("unknown" if unknown else "failed", error=error)
+            if isinstance(error, Exception) and not unknown:
                 with suppress(SetpointError):
                     self._target.drop_stage(self._place)
             raise
@@ -306,15 +325,21 @@ class ChunkAttempt:
         for alone, runs in _stretches(passed, lambda run: self._keeps(run, parts[run.window])):
             chunk = Chunk(tuple(runs))
             states = {run.window: self._plans[run.window].state for run in runs}
-            receipts = [
+            made = (
                 receipt_of(run, parts[run.window], states[run.window], alone, now) for run in runs
-            ]
+            )
+            receipts = [replace(receipt, backfill=self._world.backfill) for receipt in made]
             rows = None if alone else [parts[run.window] for run in runs]
-            self._sent = True
+            self._sent += chunk.window.windows
             try:
                 landed = self._target.publish_chunk(session, chunk, receipts, rows, states)
             except Fenced:
                 continue  # somebody was faster: the windows are looked at again, one by one
+            except (TransientError, PermanentError, RefusedError):
+                if not self._landed:
+                    raise
+                break  # what has landed has landed: the others are run by themselves
+            self._landed = True
             for run, published in zip(runs, landed, strict=True):
                 verdicts[run.window] = Verdict(published.receipt, published, only_receipt=alone)
         self._reach("committed")
@@ -332,19 +357,16 @@ class ChunkAttempt:
         parts: Mapping[Window, Staged],
     ) -> None:
         target, recording = self._target, self._recording
-        if parts:
-            self._tidy(
-                [parts[w] for w, v in verdicts.items() if v.published and not v.only_receipt]
-            )
+        self._tidy([parts[w] for w, v in verdicts.items() if v.published and not v.only_receipt])
         published = [verdict.published for verdict in verdicts.values() if verdict.published]
         recording.receipts(target.uri, published)
         recording.audits({self._ids[window]: found for window, found in results.items()})
-        again = RuntimeError("left out of the chunk's commit, to be run by itself next")
+        left_out = RuntimeError("left out of the chunk's commit, to be run by itself next")
         recording.finish_each(
             [
                 (attempt, _state(verdicts[window]), verdicts[window].receipt, None)
                 if window in verdicts
-                else (attempt, "failed", None, again)
+                else (attempt, "failed", None, left_out)
                 for window, attempt in self._ids.items()
             ]
         )
@@ -357,22 +379,41 @@ class ChunkAttempt:
             else:
                 self._target.drop_stage(self._place)
 
-    def _settle(self, error: UnknownCommitError) -> dict[Window, Verdict]:
-        """The commit's answer was lost: ask the target which windows landed."""
+    def _settle(self, error: UnknownCommitError) -> dict[Window, Outcome]:
+        """A commit's answer was lost: ask the target which windows landed."""
+        self.unseen = {
+            window: Unseen(error, partial(self._settled, window)) for window in self._sent
+        }
+        unreadable: Exception | None = None
+        landed: dict[Window, Outcome] = {}
         try:
-            landed = {
-                window: self._target.landed(window.id, attempt)
-                for window, attempt in self._ids.items()
-            }
-        except SetpointError as unreadable:
-            self._recording.finish("unknown", error=error)
+            for window, unseen in self.unseen.items():
+                if (outcome := unseen.ask()) is not None:
+                    landed[window] = outcome
+        except Exception as failure:
+            unreadable = failure
+        self.unseen = {w: unseen for w, unseen in self.unseen.items() if w not in landed}
+        rest: list[End] = [
+            (attempt, "unknown" if w in self.unseen else "failed", None, error)
+            for w, attempt in self._ids.items()
+            if w not in landed
+        ]
+        self._recording.finish_each(rest)
+        if not landed:
             raise error from unreadable
-        verdicts = {w: Verdict(found.receipt, found) for w, found in landed.items() if found}
-        if not verdicts:
-            self._recording.finish("unknown", error=error)
-            raise error
-        self._record(verdicts, {}, {})
-        return verdicts
+        return landed
+
+    def _settled(self, window: Window) -> Outcome | None:
+        """How one of the windows ended by the target's word; None while that has no receipt."""
+        attempt = self._ids[window]
+        found = self._target.landed(window.id, attempt)
+        if found is None:
+            return None
+        verdict = Verdict(found.receipt, found)
+        self._recording.receipts(self._target.uri, [found])
+        self._recording.finish_each([(attempt, _state(verdict), found.receipt, None)])
+        (outcome,) = self._outcomes({window: verdict}, {}).values()
+        return replace(outcome, reason=f"{outcome.reason}; {ANSWER_LOST}")
 
     def _outcomes(
         self,

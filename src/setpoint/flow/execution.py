@@ -90,7 +90,8 @@ class Execution:
     def __init__(self, plan: Work, world: World) -> None:
         self.plan = plan
         self.progress = Progress(plan.windows)
-        self._world = replace(world, trigger=trigger_of(plan.backfill_id))
+        identifier = plan.backfill_id
+        self._world = replace(world, trigger=trigger_of(identifier), backfill=identifier)
 
     def run(self) -> Iterator[Ended]:
         """Do it; tells how each window ended, as it ends."""

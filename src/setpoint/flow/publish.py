@@ -15,6 +15,7 @@ from setpoint.model.ports import Fenced, Published, Staged, TargetPort
 from setpoint.model.receipt import Receipt, SliceState
 from setpoint.model.run import Run
 from setpoint.model.write import Overwrite, pattern_of
+from setpoint.targets.refusals import after_commit
 
 SAME_ROWS = "the window already holds these rows"
 _REPUBLISHES = 3
@@ -41,6 +42,7 @@ def publish(
     mark: Mark | None = None,
     again: bool = False,
     force: bool = False,
+    backfill: str = "",
 ) -> Verdict:
     """Publish the stage if, and only if, no failing audit forbids it.
 
@@ -49,7 +51,8 @@ def publish(
     our statement is the later one and is published on top, once. `mark` is the
     high-water mark that the rows lead to; `again` says that an old range was read once more,
     which leaves the mark and everything else that the receipt says about the inputs. `force`
-    writes the rows whatever is there, also over a window that its sources say is final.
+    writes the rows whatever is there, also over a window that its sources say is final. `backfill`
+    is the id of the one that the publish belongs to.
     """
     refuse_if_failed(run, results)
     was_superseded = is_superseded(run, state)
@@ -64,13 +67,14 @@ def publish(
         if same_run and not force and current and current.run_key == run.key and state.untouched:
             return Verdict(current, None)
         receipt = receipt_of(run, staged, state, keep_files, published_at)
-        receipt = _with_mark(run, receipt, state, mark, again)
+        receipt = replace(_with_mark(run, receipt, state, mark, again), backfill=backfill)
         staged = replace(staged, corrects=again or _corrects(run, state, staged))
         try:
             landed = target.publish(session, run, receipt, None if keep_files else staged, state)
         except Fenced as fenced:
             # The fence may be our own commit, landed although its answer said otherwise.
-            ours = target.landed(run.window.id, staged.attempt)
+            with after_commit(run):
+                ours = target.landed(run.window.id, staged.attempt)
             if ours is not None:
                 return Verdict(ours.receipt, ours, only_receipt=keep_files)
             state, same_run_counts = fenced.state, True

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from setpoint.errors import RefusedError, SetpointError
 from setpoint.flow.steps import Plan
@@ -16,6 +16,9 @@ from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.ports import Published, Recall
 from setpoint.model.receipt import Receipt, read_receipt
+
+# An attempt, how it ended, and with what receipt or error.
+End: TypeAlias = tuple[str, AttemptState, Receipt | None, BaseException | None]
 
 
 class Recording:
@@ -103,7 +106,7 @@ class Recording:
 
     def finish_each(
         self,
-        ends: Sequence[tuple[str, AttemptState, Receipt | None, BaseException | None]],
+        ends: Sequence[End],
     ) -> None:
         now = self._world.now()
         endings = [

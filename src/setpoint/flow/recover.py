@@ -36,7 +36,7 @@ class Remains:
 
 
 def settle(bound: Bound, world: World, is_alive: IsAlive) -> list[Settled]:
-    """Close every open attempt of a pipeline whose process is gone."""
+    """Close every open attempt of a pipeline that is no longer at work."""
     if world.ledger is None:
         return []
     found = []
@@ -44,7 +44,7 @@ def settle(bound: Bound, world: World, is_alive: IsAlive) -> list[Settled]:
         if attempt.pipeline != bound.pipeline.name or attempt.target != bound.target.uri:
             continue
         alive = is_alive(attempt.host, attempt.pid, attempt.process_started)
-        if alive:
+        if alive and attempt.state == "running":
             found.append(Settled(attempt, "running", f"process {attempt.pid} is at work"))
             continue
         found.append(_settle_one(bound, world, attempt, alive))
@@ -71,6 +71,9 @@ def _settle_one(bound: Bound, world: World, attempt: AttemptRecord, alive: bool 
         return Settled(
             attempt, "open", f"it runs on {attempt.host}, which cannot be asked from here"
         )
+    if alive:
+        detail = f"the target has no receipt of it; process {attempt.pid} may be trying again"
+        return Settled(attempt, "open", detail)
     last = world.ledger.steps(attempt.attempt_id)
     where = f"after the step {last[-1].name}" if last else "before its first step"
     world.ledger.finish(

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from setpoint.errors import PermanentError, SetpointError, UsageError
+from setpoint.errors import PermanentError, SetpointError, UnknownCommitError, UsageError
 from setpoint.flow.attempt import Attempt
 from setpoint.flow.gaps import gap_error
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound, plan, plan_of_frame
 from setpoint.flow.recording import Recording, attempt_record, recall_from
 from setpoint.flow.steps import USUAL, How, Plan
+from setpoint.flow.unseen import Doubts, Unseen
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
 from setpoint.model.pipeline import Pipeline
@@ -108,23 +109,48 @@ def record_unchanged(bound: Bound, plans: Sequence[Plan], world: World) -> list[
     ]
 
 
-def run_window(bound: Bound, first: Plan, world: World) -> Outcome:
-    """Fulfil one plan, with retries; every try looks at the target afresh."""
-    started = world.now()
+def run_window(
+    bound: Bound,
+    first: Plan,
+    world: World,
+    doubts: Doubts | None = None,
+    *,
+    anew: bool = False,
+) -> Outcome:
+    """Fulfil one plan, with retries; every try looks at the target afresh.
+
+    `doubts` are commits of the window that were not seen, sent by attempts at several windows;
+    `anew` says that the plan was made before them.
+    """
+    started, window = world.now(), first.run.window
+    unseen = doubts or Doubts()
 
     def one_try(number: int) -> Outcome:
+        if landed := unseen.settled([window]):
+            return replace(landed[window], tries=number)
         now, current = bound, first
-        if number > 1:
+        if number > 1 or anew:
             now = bound.afresh()
             current = plan_again(now, first, world)
         if current.is_unchanged:
             return replace(record_unchanged(now, [current], world)[0], tries=number)
         if (refusal := refusal_of(now, current)) is not None:
-            record_failed(world, current.run.pipeline, [current.run.window], refusal)
+            record_failed(world, current.run.pipeline, [window], refusal)
             raise refusal
-        return replace(Attempt(now, current, world, number).execute(), tries=number)
+        attempt = Attempt(now, current, world, number)
+        try:
+            return replace(attempt.execute(), tries=number)
+        except UnknownCommitError as error:
+            unseen.add(window, Unseen(error, attempt.settled))
+            raise
 
-    outcome = with_retries(world, first.run.label, one_try)
+    try:
+        outcome = with_retries(world, first.run.label, one_try)
+    except Exception as error:
+        told = unseen.told(window, error)
+        if told is error:
+            raise
+        raise told from error
     return replace(outcome, seconds=(world.now() - started).total_seconds())
 
 
@@ -149,10 +175,18 @@ class Ended:
         return cls(plan.run.pipeline.name, plan.run.window, outcome, error)
 
 
-def run_alone(bound: Bound, plan: Plan, world: World) -> Ended:
+def run_alone(
+    bound: Bound,
+    plan: Plan,
+    world: World,
+    doubts: Doubts | None = None,
+    *,
+    anew: bool = False,
+) -> Ended:
     """Fulfil one plan; an error is told, so that it does not keep other windows from theirs."""
     try:
-        return Ended.of(plan, run_window(bound, in_order(bound, plan, world), world))
+        current = in_order(bound, plan, world)
+        return Ended.of(plan, run_window(bound, current, world, doubts, anew=anew))
     except Exception as error:
         return Ended.of(plan, error=error)
 

@@ -86,4 +86,5 @@ class World:
     tell: Callable[[str], None] = lambda message: None
     warn: Callable[[str], None] = lambda message: None
     trigger: str = "python"
+    backfill: str = ""
     resolved_default: bool = False

@@ -29,15 +29,25 @@ from sqlalchemy.schema import CreateSchema
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.ledger.failure import BEFORE_PUBLISH, foreign_database, newer_schema, unusable
 from setpoint.ledger.tables import SCHEMA_VERSION, LedgerTables
-from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
+from setpoint.targets.postgres.urls import (
+    KEPT_ALIVE,
+    PERCENT_ENCODE,
+    is_ambiguous,
+    several_hosts,
+)
 
-SQLITE_BUSY_SECONDS = 30
+# How long a locked SQLite file is waited for: to record work, and for anything else. History must
+# not hold up a command that has nothing to do.
+SQLITE_BUSY_SECONDS = 30.0
+BRIEFLY = 2.0
 POSTGRES_CONNECT_SECONDS = 10
 # Its own schema, because `setpoint.receipts` is the PostgreSQL target's table.
 POSTGRES_SCHEMA = "setpoint_ledger"
 # Any constant will do as long as every setpoint uses the same one.
 CREATION_LOCK = 7_356_114_209_001
 
+# What a URL may say about how long a server is waited for.
+_WAITING = ("connect_timeout", *KEPT_ALIVE)
 _DRIVERS = {
     "sqlite": "sqlite+pysqlite",
     "sqlite+pysqlite": "sqlite+pysqlite",
@@ -77,9 +87,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, state: str) -> Iterator[Connection]:
-        """A write transaction, committed at the end of the block."""
-        with self.failing_as(state), self._writing_engine.begin() as connection:
+    def writing(self, state: str, patience: float = SQLITE_BUSY_SECONDS) -> Iterator[Connection]:
+        """A write transaction, committed at the end of the block.
+
+        `patience` is how many seconds it waits for another one of a SQLite file.
+        """
+        engine = self._writing_engine.execution_options(patience=patience)
+        with self.failing_as(state), engine.begin() as connection:
             yield connection
 
     def upsert(self, table: Table, only_if_differs: tuple[str, ...] = ()) -> Insert:
@@ -199,9 +213,7 @@ def _without_secrets(url: URL) -> str:
 def _sqlite_engine(url: URL) -> Engine:
     # isolation_level None hands transactions to the events below: the driver's own handling
     # would begin them too late for a read that is followed by a write.
-    engine = create_engine(
-        url, connect_args={"timeout": SQLITE_BUSY_SECONDS, "isolation_level": None}
-    )
+    engine = create_engine(url, connect_args={"timeout": BRIEFLY, "isolation_level": None})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _record: object) -> None:
@@ -211,8 +223,12 @@ def _sqlite_engine(url: URL) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         # A write transaction takes its lock first: upgrading a read lock fails without waiting.
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        seconds = options.get("patience", SQLITE_BUSY_SECONDS if options.get("writes") else BRIEFLY)
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
     return engine
 
@@ -226,7 +242,9 @@ def _postgres_engine(url: URL) -> Engine:
             pool_pre_ping=True,
             connect_args={
                 "prepare_threshold": None,
-                "connect_timeout": url.query.get("connect_timeout", POSTGRES_CONNECT_SECONDS),
+                "connect_timeout": POSTGRES_CONNECT_SECONDS,
+                **KEPT_ALIVE,
+                **{name: value for name, value in url.query.items() if name in _WAITING},
             },
         )
     except ImportError:

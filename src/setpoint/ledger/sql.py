@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
 
-from setpoint.ledger.engine import Database
+from setpoint.ledger.engine import BRIEFLY, Database
 from setpoint.ledger.failure import AS_THE_RUN_LEFT_IT, BEFORE_PUBLISH, unusable
 from setpoint.ledger.ledger import Ledger, NewReceipt
 from setpoint.ledger.records import (
@@ -102,7 +102,7 @@ class SqlLedger(Ledger):
             raise ValueError("record_unchanged takes attempts whose state is 'unchanged'")
         if not attempts:
             return
-        with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:
+        with self._database.writing(AS_THE_RUN_LEFT_IT, BRIEFLY) as connection:
             connection.execute(insert(self._tables.attempts), [_columns(a) for a in attempts])
 
     def attempts(

@@ -52,6 +52,8 @@ class Receipt:
     scope: str = ""
     columns: str = ""
     quiet_since: int | None = None
+    backfill: str = ""
+    """The id of the backfill that the publish belongs to, if it does to one."""
     effects: Sequence[Mapping[str, Any]] = ()
     version: int = VERSION
 

@@ -208,7 +208,7 @@ class Adapters:
         """The PostgreSQL server behind a name: of the configuration, or of the environment."""
         from setpoint.targets.postgres.server import server_of
 
-        return server_of(connection, *self._url(connection))
+        return server_of(connection, *self._url(connection), self._config.commit_timeout)
 
     def jdbc_url(self, connection: str) -> str:
         """The JDBC URL behind a name: of the configuration, or of the environment."""

@@ -34,6 +34,7 @@ SETTINGS: dict[str, str] = {
     "retry.tries": "how often a run is tried when it fails for a passing reason",
     "retry.first_wait": "seconds before the first retry",
     "retry.longest_wait": "the longest pause between two tries, in seconds",
+    "postgres.commit_timeout": "seconds to wait for the answer to a COMMIT; then it is unknown",
     "prove.postgres": "a connection to a scratch database, for proofs of PostgreSQL targets",
     "lint.select": "the kinds of findings that lint looks for, by code or name",
     "lint.ignore": "kinds of findings that lint leaves out",
@@ -61,6 +62,7 @@ class Config:
     tries: int = 3
     first_wait: float = 1.0
     longest_wait: float = 60.0
+    commit_timeout: float = 300.0
     prove_postgres: str = ""
     lint: Settings = field(default_factory=Settings)
 
@@ -131,6 +133,7 @@ def _read(file: Path) -> Config:
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
         first_wait=_number(file, flat, "retry.first_wait", 1.0, least=0),
         longest_wait=_number(file, flat, "retry.longest_wait", 60.0, least=0),
+        commit_timeout=_number(file, flat, "postgres.commit_timeout", 300.0, least=1),
         prove_postgres=_text(file, flat, "prove.postgres") or "",
         lint=read_settings(
             {name.partition(".")[2]: flat[name] for name in _named(flat, "lint")},

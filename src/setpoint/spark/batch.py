@@ -18,7 +18,7 @@ from setpoint.errors import RefusedError, for_example
 from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew, Merge
 from setpoint.spark.audits import sample
-from setpoint.spark.contents import HASH, quoted, row_hash
+from setpoint.spark.contents import HASH, event_hash_sql, hash_sql, quoted, row_hash
 from setpoint.spark.expressions import any_null, counted
 from setpoint.spark.stage import metrics_of
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DELETED = "__setpoint_deleted"
 TIED = "__setpoint_tied"
 _PLACE = "__setpoint_place"
+_SAID = "__setpoint_said"
 _OURS = (DELETED, TIED, HASH, _PLACE)
 
 
@@ -135,7 +136,11 @@ class Batch:
     def __init__(self, given: DataFrame, write: Merge | InsertNew, run: Statement) -> None:
         self.incoming = Incoming(given, write, run)
         frame = self.incoming.frame.withColumn(HASH, row_hash(given.schema))
-        ranked = _events(frame, write) if isinstance(write, InsertNew) else _versions(frame, write)
+        ranked = (
+            _events(frame, write, given.schema)
+            if isinstance(write, InsertNew)
+            else _versions(frame, write)
+        )
         self.frame = ranked.where(f"{_PLACE} = 1").drop(_PLACE)
         if DELETED in self.frame.columns:
             # A key that is removed by a row is another fact than a row that stays.
@@ -148,12 +153,18 @@ class Batch:
             self.incoming.refuse_contradictions(tied, _example(self.frame, quoted(TIED)))
 
 
-def _events(frame: DataFrame, write: InsertNew) -> DataFrame:
+def _events(frame: DataFrame, write: InsertNew, schema: T.StructType) -> DataFrame:
     keys = _listed(write.keys)
-    return frame.selectExpr(
-        "*",
-        f"min({HASH}) OVER (PARTITION BY {keys}) <> {HASH} AS {TIED}",
-        f"row_number() OVER (PARTITION BY {keys} ORDER BY {HASH} DESC) AS {_PLACE}",
+    said = event_hash_sql(schema)
+    said = HASH if said == hash_sql(schema) else said
+    return (
+        frame.selectExpr("*", f"{said} AS {_SAID}")
+        .selectExpr(
+            "*",
+            f"min({_SAID}) OVER (PARTITION BY {keys}) <> {_SAID} AS {TIED}",
+            f"row_number() OVER (PARTITION BY {keys} ORDER BY {HASH} DESC) AS {_PLACE}",
+        )
+        .drop(_SAID)
     )
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 from setpoint.errors import RefusedError, for_example
 from setpoint.model.audit import Audit, rides_along
 from setpoint.model.run import Run, Statement
+from setpoint.model.slice import NULL_PARTITION
 from setpoint.model.write import KEYED, DeleteInsert, Merge, Overwrite
 from setpoint.spark.audits import sample, violation
 from setpoint.spark.batch import DELETED, TIED, Batch
@@ -96,12 +97,17 @@ class Checks:
         if self._condition is not None:
             counts[OUTSIDE] = is_not_true(self._condition)
         unfit: dict[str, Expression] = {f"null {name}": any_null([name]) for name in self._required}
-        unfit |= {f"nameless {name}": f"{quoted(name)} = ''" for name in self._named}
+        unfit |= {f"nameless {name}": _nameless(quoted(name)) for name in self._named}
         unfit |= {f"audit {n}": violation(self.row_level[n], given.schema) for n in self._counted}
         if self.removes:
             unfit = {name: unless(condition, DELETED) for name, condition in unfit.items()}
         counts |= unfit
         return counts | {f: quoted(f) for f in (TIED, DELETED) if f in self.frame.columns}
+
+
+def _nameless(column: str) -> str:
+    """Texts that a folder's name cannot tell from null, whatever the column's collation."""
+    return f"collate({column}, 'UTF8_BINARY') IN ('', '{NULL_PARTITION}')"
 
 
 def refuse_unless_condition(frame: DataFrame, condition: str, run: Statement) -> None:
@@ -157,12 +163,12 @@ def required(run: Statement, name: str, count: int, rows: int) -> RefusedError:
 
 
 def nameless(run: Statement, name: str, count: int, rows: int) -> RefusedError:
-    """Empty texts in a partition column, which cannot be told from null."""
+    """Texts in a partition column that cannot be told from null."""
     return RefusedError(
         "SP-O05",
-        f"The partition column {name} is an empty text in {count:,} of {rows:,} rows of "
-        f"{run.label}.",
-        why="The table has one name for an empty text and for null there, so it would come back "
+        f"The partition column {name} is an empty text or {NULL_PARTITION} in {count:,} of "
+        f"{rows:,} rows of {run.label}.",
+        why="The table has one name for these texts and for null there, so they would come back "
         "as null.",
         state="The target is unchanged; the stage was dropped.",
         next="Write another text, or null.",

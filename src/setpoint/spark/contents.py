@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 HASH = "__setpoint_row_hash"
+_NESTED = (T.StructType, T.ArrayType, T.MapType)
+_FLOATING = (T.FloatType, T.DoubleType)
+_NOT_UTF_8 = "\ufffd"
 _MASK_WIDTH = 60
 # No text of an option has a quote in it, so that it reads the same however a session reads SQL.
 _OPTIONS = (
@@ -29,10 +32,17 @@ _OPTIONS = (
 )
 
 
-def hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
+def hash_sql(
+    schema: T.StructType,
+    alias: str = "",
+    absent: Collection[str] = (),
+    *,
+    signed_zeros: bool = True,
+) -> str:
     """A 64-bit number for a whole row, nulls and nested values included.
 
-    `absent` are columns that the row does not have yet: they count as nulls.
+    `absent` are columns that the row does not have yet: they count as nulls. Without
+    `signed_zeros`, -0.0 and 0.0 in a column count as equal, as they do in Spark's `=`.
     """
     fields = sorted(schema.fields, key=lambda field: field.name)
     prefix = f"{alias}." if alias else ""
@@ -49,7 +59,19 @@ def hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()
     for start in range(0, len(names), _MASK_WIDTH):
         flags = enumerate(names[start : start + _MASK_WIDTH])
         parts.append(" + ".join(f"IF({name} IS NULL, {1 << place}L, 0L)" for place, name in flags))
+    # Null for rows without such values, so that their hash is what it always was.
+    unseen = (
+        _unseen(name, field.dataType, place)
+        for place, (name, field) in enumerate(zip(names, fields, strict=True))
+        if field.name not in absent and (signed_zeros or not isinstance(field.dataType, _FLOATING))
+    )
+    parts.extend(part for part in unseen if part)
     return f"xxhash64({', '.join(parts)})"
+
+
+def event_hash_sql(schema: T.StructType, alias: str = "", absent: Collection[str] = ()) -> str:
+    """`hash_sql` for events: equal values contradict nothing, 0.0 and -0.0 among them."""
+    return hash_sql(schema, alias, absent, signed_zeros=False)
 
 
 def row_hash(schema: T.StructType) -> Column:
@@ -75,8 +97,8 @@ def quoted(name: str) -> str:
 
 
 def _hashable(name: str, kind: T.DataType) -> str:
-    if isinstance(kind, (T.StructType, T.ArrayType, T.MapType)):
-        return f"to_json(named_struct('v', {_ordered(name, kind, 0)}), {_OPTIONS})"
+    if isinstance(kind, _NESTED):
+        return _json(name, kind)
     if isinstance(kind, T.VariantType):
         return f"to_json({name})"
     if isinstance(kind, T.StringType) and kind.collation != "UTF8_BINARY":
@@ -84,27 +106,64 @@ def _hashable(name: str, kind: T.DataType) -> str:
     return name
 
 
-def _ordered(name: str, kind: T.DataType, depth: int) -> str:
+def _unseen(name: str, kind: T.DataType, place: int) -> str:
+    """What sets a value apart that the hash takes for another one; null for all other values.
+
+    Spark hashes -0.0 like 0.0, and JSON has one mark for all bytes that are not UTF-8.
+    """
+    if isinstance(kind, _FLOATING):
+        return f"IF({name} = 0 AND CAST({name} AS STRING) = '-0.0', {place}, NULL)"
+    if isinstance(kind, _NESTED) and _holds_text(kind):
+        text = _json(name, kind)
+        exact = f"concat('{place} ', nullif({_json(name, kind, exact=True)}, {text}))"
+        return f"IF(contains({text}, '{_NOT_UTF_8}'), {exact}, NULL)"
+    return ""
+
+
+def _holds_text(kind: T.DataType) -> bool:
+    match kind:
+        case T.StructType():
+            return any(_holds_text(field.dataType) for field in kind.fields)
+        case T.ArrayType():
+            return _holds_text(kind.elementType)
+        case T.MapType():
+            return _holds_text(kind.keyType) or _holds_text(kind.valueType)
+        case _:
+            return isinstance(kind, T.StringType)
+
+
+def _json(name: str, kind: T.DataType, *, exact: bool = False) -> str:
+    return f"to_json(named_struct('v', {_ordered(name, kind, 0, exact=exact)}), {_OPTIONS})"
+
+
+def _ordered(name: str, kind: T.DataType, depth: int, *, exact: bool) -> str:
     """Spell maps as sorted entries and structs in the order of their names, at any depth.
 
     Maps have no order of their own, and that of a struct's fields may change while the values
-    under their names stay.
+    under their names stay. With `exact`, texts that are not UTF-8 are spelled by their bytes.
     """
+
+    def part(inner: str, of: T.DataType, deeper: int) -> str:
+        return _ordered(inner, of, deeper, exact=exact)
+
     item = f"x{depth}"
     match kind:
         case T.StructType():
             fields = enumerate(sorted(kind.fields, key=lambda field: field.name))
             members = ", ".join(
-                f"'m{position}', {_ordered(f'{name}.{quoted(field.name)}', field.dataType, depth)}"
+                f"'m{position}', {part(f'{name}.{quoted(field.name)}', field.dataType, depth)}"
                 for position, field in fields
             )
             return f"IF({name} IS NULL, NULL, named_struct({members}))" if members else name
         case T.ArrayType():
-            return f"transform({name}, {item} -> {_ordered(item, kind.elementType, depth + 1)})"
+            return f"transform({name}, {item} -> {part(item, kind.elementType, depth + 1)})"
         case T.MapType():
-            key = _ordered(f"{item}.key", kind.keyType, depth + 1)
-            value = _ordered(f"{item}.value", kind.valueType, depth + 1)
+            key = part(f"{item}.key", kind.keyType, depth + 1)
+            value = part(f"{item}.value", kind.valueType, depth + 1)
             entry = f"named_struct('key', {key}, 'value', {value})"
             return f"array_sort(transform(map_entries({name}), {item} -> {entry}))"
+        case T.StringType() if exact:
+            text = f"collate({name}, 'UTF8_BINARY')"
+            return f"IF(is_valid_utf8({name}), {text}, concat('not UTF-8: ', hex({name})))"
         case _:
             return name

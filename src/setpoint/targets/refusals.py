@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from setpoint.errors import (
     PermanentError,
     RefusedError,
+    SetpointError,
     TransientError,
     UnknownCommitError,
     for_example,
+    words_of,
 )
+from setpoint.model.ports import Fenced
 from setpoint.model.run import Statement
 from setpoint.model.write import InsertNew
+from setpoint.targets.storage import StoredFile
 
 
 def unseen(run: Statement, cause: str) -> UnknownCommitError:
@@ -30,13 +34,20 @@ def unseen(run: Statement, cause: str) -> UnknownCommitError:
 
 @contextmanager
 def after_commit(run: Statement) -> Iterator[None]:
-    """The commit was taken; that the target cannot be looked at now makes it unseen."""
+    """The commit was taken, or may have been; whatever keeps it from being seen makes it unseen.
+
+    What is known of the commit itself (SP-P…) is told as it is.
+    """
     try:
         yield
-    except (TransientError, PermanentError) as error:
-        if error.code != "SP-T01":
+    except Fenced:
+        raise
+    except SetpointError as error:
+        if error.code.startswith("SP-P"):
             raise
         raise unseen(run, error.what) from error
+    except Exception as error:
+        raise unseen(run, words_of(error)) from error
 
 
 def not_in_table(run: Statement, where: str = "the table's history") -> UnknownCommitError:
@@ -81,6 +92,34 @@ def rows_differ(label: str, counted: int, stored: int, stage: str) -> PermanentE
         state=f"The target is unchanged; the stage {stage}.",
         next="Run again; it is always safe. If it happens twice, look for something that "
         "cleans up below the table's folder.",
+    )
+
+
+def refuse_incomplete(
+    run: Statement,
+    listed: Callable[[str], Iterable[StoredFile]],
+    folder: str,
+    wanted: Mapping[str, int],
+    removed_keys: str = "",
+) -> None:
+    """Right before a commit: what it names, or was computed from, must be there as it was staged.
+
+    `wanted` are the sizes of files below a folder by their paths, `removed_keys` is the folder of
+    one more file, if there is one; a listing of each tells.
+    """
+    sizes = {file.path: file.size for file in listed(folder)} if wanted else {}
+    lost = sorted(path for path, size in wanted.items() if sizes.get(path) != size)
+    if removed_keys and not any(file.holds_rows for file in listed(removed_keys)):
+        lost.append(removed_keys)
+    if not lost:
+        return
+    raise TransientError(
+        "SP-P04",
+        f"Staged files of {run.label} are gone, or not as they were written: {len(lost):,} of "
+        f"{len(wanted):,}, for example {lost[0]}.",
+        why="Readers of the table would fail, or rows would be missing.",
+        next="Run again; the new attempt stages afresh. If it happens twice, look for something "
+        "that cleans up below the table's folder.",
     )
 
 

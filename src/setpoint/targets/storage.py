@@ -28,6 +28,11 @@ class StoredFile:
     size: int
     modified_ms: int
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether it is more than a mark or a checksum beside files of rows."""
+        return not self.path.rpartition("/")[2].startswith(("_", "."))
+
 
 def listed(filesystem: Any, place: str, start: int = 0) -> list[StoredFile]:
     """All files below a place of a pyarrow file system, however deep; none when it is not there.

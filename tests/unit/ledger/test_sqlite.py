@@ -8,7 +8,9 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -208,3 +210,31 @@ def test_a_disk_that_runs_full_is_told_and_loses_nothing_recorded(tmp_path: Path
         assert caught.value.code == "SP-L01"
         assert [a.attempt_id for a in ledger.attempts()] == ["a1"]
         assert ledger.receipts("t", "id", "daily") == {}
+
+
+def test_who_has_nothing_to_do_does_not_wait_long_for_a_locked_ledger(tmp_path: Path) -> None:
+    """Three such commands have given up while the record of an attempt still waits."""
+    path = tmp_path / "ledger.db"
+    unchanged = replace(attempt("b" * 16), state="unchanged", finished_at=T0)
+    with Ledger.open(f"sqlite:///{path}") as ledger, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(ledger.begin, attempt("a" * 16))
+            for _ in range(3):
+                with pytest.raises(LedgerError, match="locked"):
+                    ledger.record_unchanged([unchanged])
+            other.execute("COMMIT")
+            waiting.result()
+        assert [item.attempt_id for item in ledger.attempts()] == ["a" * 16]
+
+
+def test_a_ledger_that_is_locked_altogether_is_given_up_at_once(tmp_path: Path) -> None:
+    """A file that another program keeps to itself: the command goes on without its history."""
+    path = tmp_path / "ledger.db"
+    with Ledger.open(f"sqlite:///{path}") as ledger:
+        ledger.begin(attempt("a" * 16))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode=DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerError, match="locked"):
+            Ledger.open(f"sqlite:///{path}")

@@ -12,7 +12,6 @@ from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Chunk
 from setpoint.model.slice import typed
 from setpoint.model.window import Window
-from setpoint.spark.failures import root_cause
 from setpoint.targets.chunk import dividing, shares
 from setpoint.targets.delta import commit
 from setpoint.targets.delta.fence import refuse_if_fenced
@@ -22,7 +21,13 @@ from setpoint.targets.delta.publisher import TURNS, refuse_other_rows
 from setpoint.targets.delta.slices import Slices, stated
 from setpoint.targets.delta.stage import DeltaStage, StagedFile, read_back
 from setpoint.targets.delta.storage import Storage
-from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
+from setpoint.targets.refusals import (
+    after_commit,
+    changed_meanwhile,
+    not_in_table,
+    refuse_incomplete,
+)
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,9 +79,10 @@ def publish(
     Without parts the receipts are renewed alone. Raises `Fenced` when one of the windows is not
     what it was in `expected`; then nothing of the chunk is committed.
     """
-    pipeline, windows, moved = chunk.pipeline, chunk.window.windows, ""
-    for _ in range(TURNS):
-        snapshot = open_snapshot(storage)
+    pipeline, windows, turns = chunk.pipeline, chunk.window.windows, Turns(chunk, TURNS)
+    for _ in turns:
+        with turns.looking():
+            snapshot = open_snapshot(storage)
         for number, window in enumerate(windows):
             part = parts[number] if parts else None
             refuse_if_fenced(pipeline, snapshot, window, expected[window], part)
@@ -88,15 +94,17 @@ def publish(
             for window, receipt in zip(windows, receipts, strict=True)
         ]
         stage = _together(parts) if parts else None
+        if parts and stage:
+            refuse_incomplete(chunk, storage.files, parts[0].location, stage.written)
         try:
             commit.commit_files(snapshot, storage, chunk, receipts, stage, fences)
         except commit.TableMoved as error:
-            moved = root_cause(error)
+            turns.refused(error)
             continue
         with after_commit(chunk):
             version = snapshot.version + 1 if snapshot else 0
             return _counted(storage, chunk, receipts, version, counted=parts is not None)
-    raise lost_races(chunk, TURNS, moved)
+    raise AssertionError("the turns ended without an outcome")
 
 
 def _together(parts: Sequence[Staged]) -> DeltaStage:

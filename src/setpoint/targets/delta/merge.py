@@ -19,7 +19,7 @@ from setpoint.model.write import KEYED, InsertNew, Merge
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, without_flag
-from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.contents import event_hash_sql, quoted
 from setpoint.spark.failures import explain
 from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.spark.session import own_session
@@ -146,7 +146,8 @@ def contradictions(
         batch = read_back(session, storage, staged)
         stored = _stored(session, storage, version)
         added = stage.fit.added
-        differs = f"{hash_sql(batch.schema, 's')} <> {hash_sql(batch.schema, 't', added)}"
+        ours, theirs = event_hash_sql(batch.schema, "s"), event_hash_sql(batch.schema, "t", added)
+        differs = f"{ours} <> {theirs}"
         pairs = batch.alias("s").join(stored.alias("t"), F.expr(f"{same} AND {differs}"))
         count = pairs.count()
     except Exception as error:

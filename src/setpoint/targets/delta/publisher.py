@@ -12,7 +12,6 @@ from setpoint.model.ports import Fenced, Published, Staged
 from setpoint.model.receipt import Receipt, SliceState, files_digest
 from setpoint.model.run import Run
 from setpoint.model.write import KEYED, InsertNew, Merge
-from setpoint.spark.failures import root_cause
 from setpoint.targets.delta import commit, merge, rewrite
 from setpoint.targets.delta.fence import refuse_if_fenced
 from setpoint.targets.delta.log import DataFile, Snapshot, fence_of, open_snapshot
@@ -25,9 +24,10 @@ from setpoint.targets.refusals import (
     after_commit,
     changed_meanwhile,
     kept_stored,
-    lost_races,
     not_in_table,
+    refuse_incomplete,
 )
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,9 +76,10 @@ class Publisher:
         Also says whether a removal slipped in beside the rows.
         """
         run, write = self._run, self._run.pipeline.write
-        moved = ""
-        for _ in range(TURNS):
-            snapshot = open_snapshot(self._storage)
+        turns = Turns(run, TURNS)
+        for _ in turns:
+            with turns.looking():
+                snapshot = open_snapshot(self._storage)
             refuse_if_fenced(run.pipeline, snapshot, run.window, expected, staged)
             by_files = choose(snapshot, write, run.pipeline.slice_column).kind == "files"
             if staged is not None and (staged.files is not None) != by_files:
@@ -92,7 +93,7 @@ class Publisher:
             try:
                 notes = self._commit(snapshot, receipt, staged, by_files=by_files)
             except commit.TableMoved as error:
-                moved = root_cause(error)
+                turns.refused(error)
                 continue
             with after_commit(run):
                 if by_files:
@@ -104,7 +105,7 @@ class Publisher:
                     return published, True
                 notes = (*notes, *self._slipped_in(receipt, staged, published, now))
                 return replace(published, notes=notes), False
-        raise lost_races(run, TURNS, moved)
+        raise AssertionError("the turns ended without an outcome")
 
     def _commit(
         self, snapshot: Snapshot | None, receipt: Receipt, staged: Staged | None, *, by_files: bool
@@ -114,9 +115,11 @@ class Publisher:
         fence = fence_of(snapshot, receipt, run.window, newest_counts=by_newest)
         if snapshot is None or by_files:
             stage = staged.handle if staged else None
+            self._refuse_incomplete(staged)
             commit.commit_files(snapshot, storage, run, [receipt], stage, [fence])
             return ()
         if staged is None or not isinstance(write, KEYED):
+            self._refuse_incomplete(staged)
             commit.commit_through_connector(self._session, storage, run, receipt, staged, fence)
             return ()
         version, unapplied = snapshot.version, snapshot.unapplied(run.pipeline.name)
@@ -127,6 +130,7 @@ class Publisher:
                 return ()
         refuse = isinstance(write, InsertNew) and write.conflicts == "refuse"
         kept = merge.contradictions(self._session, version, storage, run, staged, refuse=refuse)
+        self._refuse_incomplete(staged)
         merge.merge(self._session, storage, run, receipt, staged, fence, unapplied)
         return kept_stored(kept)
 
@@ -140,6 +144,7 @@ class Publisher:
         mode: commit.Mode,
     ) -> None:
         run, storage = self._run, self._storage
+        self._refuse_incomplete(staged, stage)
         try:
             commit.commit_files(snapshot, storage, run, [receipt], stage, [fence], mode)
         except commit.TableMoved:
@@ -155,6 +160,17 @@ class Publisher:
             if sorted(live) != sorted(wanted):
                 found = f"the table has {len(live)} files, not {len(wanted)}"
                 raise other_files(run, found, storage, version)
+
+    def _refuse_incomplete(
+        self, staged: Staged | None, rewritten: DeltaStage | None = None
+    ) -> None:
+        """What was staged, and what was computed from it, is there with its removed keys."""
+        if staged is None:
+            return
+        stage: DeltaStage = staged.handle
+        wanted = {**stage.written, **(rewritten.written if rewritten else {})}
+        listed, place = self._storage.files, staged.location
+        refuse_incomplete(self._run, listed, place, wanted, stage.tombstones)
 
     def _counted(self, receipt: Receipt, staged: Staged | None, version: int) -> Published:
         """Count the published slice in the log: nobody has to remember to check."""
@@ -222,11 +238,16 @@ def refuse_other_rows(
 
 def other_files(run: Run, found: str, storage: Storage, version: int) -> PermanentError:
     """A commit has made another table than it was to make."""
+    back = "Before it there was no table there: what it made may be removed."
+    if version:
+        restored = f"RESTORE TABLE delta.`{storage.spark_path()}` TO VERSION AS OF {version - 1}"
+        back = f"To go back: {restored}"
     return PermanentError(
         "SP-P04",
         f"{run.label} was published, but {found}.",
         why="This must not happen; somebody may have written to the log by hand.",
-        state=f"The rows from before are in the version before {version}.",
-        next="Please report this with the table's _delta_log. To go back: RESTORE TABLE "
-        f"delta.`{storage.spark_path()}` TO VERSION AS OF {version - 1}",
+        state=f"The rows from before are in the version before {version}."
+        if version
+        else "The commit has made the table.",
+        next=f"Please report this with the table's _delta_log. {back}",
     )

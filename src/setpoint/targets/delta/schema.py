@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,11 @@ from setpoint.targets.columns import (
 from setpoint.targets.delta.log import Field, Snapshot
 
 _FORBIDDEN_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
-_UNSTORABLE = re.compile(r"^(void|null|interval.*|calendarinterval)$")
+# What any reader of Delta knows; other types need a table feature that a new table does not have.
+_STORABLE = re.compile(
+    r"boolean|byte|short|integer|long|float|double|decimal\(\d+, ?\d+\)|string|binary|date"
+    r"|timestamp|timestamp_ntz"
+)
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,10 @@ def fit(
     """Match the returned columns (Spark's JSON form) with the table, or refuse with the reason."""
     names = [item["name"] for item in returned]
     refuse_twice(label, names)
-    _refuse_unstorable(returned, label, any_name=snapshot is not None and snapshot.maps_columns)
+    _refuse_names(names, label, any_name=snapshot is not None and snapshot.maps_columns)
     refuse_lacking(label, names, needed, partition_by)
     if snapshot is None:
+        _refuse_unstorable(returned, label)
         fields = [_stored(item) for item in returned]
         return Fit(tuple(names), _schema(fields), (), ())
     return _fit_existing(returned, snapshot, evolve, label)
@@ -67,6 +72,7 @@ def _fit_existing(
         raise misfit(label, "; ".join(retyped))
     added = [name for name in here if name not in there]
     refuse_added(label, added, evolve, "delta")
+    _refuse_unstorable([here[name] for name in added], label)
     fields = [_as_json(field) for field in snapshot.fields]
     fields += [_stored(here[name]) for name in added]
     return Fit(
@@ -77,11 +83,8 @@ def _fit_existing(
     )
 
 
-def _refuse_unstorable(
-    returned: Sequence[dict[str, Any]], label: str, *, any_name: bool = False
-) -> None:
-    for item in returned:
-        name = item["name"]
+def _refuse_names(names: Sequence[str], label: str, *, any_name: bool) -> None:
+    for name in names:
         if not name or (_FORBIDDEN_IN_NAMES.search(name) and not any_name):
             raise misfit(
                 label,
@@ -90,13 +93,38 @@ def _refuse_unstorable(
                 "delta.columnMapping.mode = 'name'.",
                 code="SP-O05",
             )
-        if isinstance(item["type"], str) and _UNSTORABLE.match(item["type"]):
-            raise misfit(
-                label,
-                f"{name} is of type {item['type']}, which the table cannot store",
-                f'Cast it, for example F.lit(None).cast("string").alias("{name}").',
-                code="SP-O05",
-            )
+
+
+def _refuse_unstorable(new: Sequence[dict[str, Any]], label: str) -> None:
+    """Refuse columns that the table would get, if a part of them is of a type it cannot have."""
+    for item in new:
+        for kind in _parts(item["type"]):
+            if not _STORABLE.fullmatch(kind):
+                inside = "holds values" if isinstance(item["type"], dict) else "is"
+                raise misfit(
+                    label,
+                    f"{item['name']} {inside} of type {kind}, which the table cannot store",
+                    f'Cast it, for example F.col("{item["name"]}").cast("string").',
+                    code="SP-O05",
+                )
+
+
+def _parts(kind: Any) -> Iterator[str]:
+    """The plain types of which a type is made."""
+    if not isinstance(kind, dict):
+        yield str(kind)
+        return
+    match kind.get("type"):
+        case "struct":
+            inner = [item["type"] for item in kind["fields"]]
+        case "array":
+            inner = [kind["elementType"]]
+        case "map":
+            inner = [kind["keyType"], kind["valueType"]]
+        case other:
+            inner = [str(other)]
+    for part in inner:
+        yield from _parts(part)
 
 
 def _stored(item: dict[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class StagedFile:
 class DeltaStage:
     """The Delta side of a stage.
 
-    `files` become live if they are committed as they are; files of rows that remove a key are
-    not among them. `tombstones` is the folder that remembers those keys, or empty. `clip` is the
+    `files` become live if they are committed as they are; `removals` are the files of rows that
+    remove a key. `tombstones` is the folder that remembers those keys, or empty. `clip` is the
     condition of the window whose part of a larger stage this is, or empty.
     """
 
@@ -67,8 +67,14 @@ class DeltaStage:
     partition_by: tuple[str, ...]
     files: tuple[StagedFile, ...]
     schema: T.StructType
+    removals: tuple[StagedFile, ...] = ()
     tombstones: str = ""
     clip: str = ""
+
+    @property
+    def written(self) -> dict[str, int]:
+        """The sizes of all its files."""
+        return {file.path: file.size for file in (*self.files, *self.removals)}
 
     def integer_bounds(self) -> dict[str, tuple[Any, Any]]:
         """Least and greatest value of the columns that hold no null, over all staged files."""
@@ -149,6 +155,7 @@ def write(
         partition_by=partition_by,
         files=files,
         schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
+        removals=tuple(file for file in found if file.deleted),
         tombstones=tombstones.folder_of(folder) if deletes else "",
     )
     staged = Staged(
@@ -203,8 +210,7 @@ def staged_files(
     """The files below a folder that hold rows; `constant` are values of all their partitions."""
     found = []
     for file in storage.files(folder):
-        name = file.path.rsplit("/", 1)[-1]
-        if name.startswith(("_", ".")):
+        if not file.holds_rows:
             continue
         with storage.open(file.path) as handle:
             stats = footer_stats(footer_of(handle, file.path))

@@ -22,7 +22,7 @@ from setpoint.model.write import DeleteInsert, InsertNew, Merge, Overwrite, Repl
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, without_flag
-from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.contents import event_hash_sql, quoted
 from setpoint.spark.expressions import is_not_true
 from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.spark.stage import write_rows
@@ -182,7 +182,7 @@ class Changes:
     def _inserted(self, insert: InsertNew) -> Change:
         batch = read_back(self._session, self._staged)
         same = same_key_sql(insert.keys, "s", "t", nulls=insert.null_keys == "allow")
-        differs = f"{hash_sql(self._row, 's')} <> {hash_sql(self._row, 't')}"
+        differs = f"{event_hash_sql(self._row, 's')} <> {event_hash_sql(self._row, 't')}"
         looked = (
             batch.alias("s")
             .join(self._stored().alias("t"), F.expr(same), "left")

@@ -62,7 +62,7 @@ def staged_files(
     """The Parquet files below a folder that hold rows."""
     found = []
     for file in storage.files(folder):
-        if file.path.rsplit("/", 1)[-1].startswith(("_", ".")):
+        if not file.holds_rows:
             continue
         with storage.open(file.path) as handle:
             footer = footer_of(handle, file.path)

@@ -15,7 +15,7 @@ from setpoint.model.run import Run, Statement
 from setpoint.model.span import windows_of
 from setpoint.model.window import Window
 from setpoint.model.write import Merge, Overwrite, Replace
-from setpoint.spark.failures import explain, root_cause
+from setpoint.spark.failures import explain
 from setpoint.targets.claim import Claim, Quiet
 from setpoint.targets.iceberg import commit
 from setpoint.targets.iceberg.catalog import TableName
@@ -25,7 +25,8 @@ from setpoint.targets.iceberg.fence import refuse_if_fenced, refuse_other_ids
 from setpoint.targets.iceberg.log import Version, columns_of
 from setpoint.targets.iceberg.slices import Slices
 from setpoint.targets.iceberg.stage import IcebergStage
-from setpoint.targets.refusals import after_commit, lost_races, not_in_table
+from setpoint.targets.refusals import after_commit, not_in_table, refuse_incomplete
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     from pyiceberg.table import Transaction
@@ -60,22 +61,33 @@ class Publisher:
         expected: Mapping[Window, SliceState],
     ) -> list[Published]:
         """Commit on what was looked at; look again when another writer was faster."""
-        run, moved = self._run, ""
-        for _ in range(_TURNS):
-            version = self._look()
+        run, turns = self._run, Turns(self._run, _TURNS)
+        for _ in turns:
+            with turns.looking():
+                version = self._look()
             refuse_if_fenced(run.pipeline, version, expected, staged)
             try:
                 change = self._change(version, staged)
                 with commit.preparing(run):
                     transaction, receipts = self._prepared(version, receipts, staged, change)
+                self._refuse_incomplete(staged, change)
                 commit.send(run, transaction)
             except commit.TableMoved as error:
-                moved = root_cause(error)
+                turns.refused(error)
                 continue
             with after_commit(run):
                 found = self._confirmed(receipts, counted=staged is not None)
             return [replace(published, notes=change.notes) for published in found]
-        raise lost_races(run, _TURNS, moved)
+        raise AssertionError("the turns ended without an outcome")
+
+    def _refuse_incomplete(self, staged: Staged | None, change: Change) -> None:
+        """What was staged, and what was computed from it, is there with its removed keys."""
+        if staged is None:
+            return
+        stage: IcebergStage = staged.handle
+        wanted = {**stage.written, **{file.path: file.size for file in change.add}}
+        listed, place = stage.storage.files, staged.location
+        refuse_incomplete(self._run, listed, place, wanted, stage.tombstones)
 
     def _change(self, version: Version | None, staged: Staged | None) -> Change:
         """What the publish removes and adds; computed in Spark where a file holds other rows."""

@@ -44,8 +44,8 @@ _FIELD_IDS = "spark.sql.parquet.fieldId.write.enabled"
 class IcebergStage:
     """The Iceberg side of a stage.
 
-    `files` become live if they are committed as they are; files of rows that remove a key are
-    not among them. `tombstones` is the folder that remembers those keys, or empty. `folder` is
+    `files` become live if they are committed as they are; `removals` are the files of rows that
+    remove a key. `tombstones` is the folder that remembers those keys, or empty. `folder` is
     where the rows lie: those of a window that is part of a larger stage have one of their own.
     """
 
@@ -57,7 +57,13 @@ class IcebergStage:
     schema: T.StructType
     fields: Sequence[dict[str, Any]]
     folder: str
+    removals: tuple[StagedFile, ...] = ()
     tombstones: str = ""
+
+    @property
+    def written(self) -> dict[str, int]:
+        """The sizes of all its files."""
+        return {file.path: file.size for file in (*self.files, *self.removals)}
 
 
 def write(
@@ -123,6 +129,7 @@ def write(
             schema=schema.add(DELETED, T.BooleanType()) if checks.removes else schema,
             fields=fields,
             folder=folder,
+            removals=tuple(file for file in found if file.path.startswith(gone)),
             tombstones=tombstones.folder_of(location) if deletes else "",
         ),
         deletes=deletes,

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from setpoint.targets.iceberg.draft import Draft
     from setpoint.targets.iceberg.publisher import Publisher
 
-_TURNS = 100
-
 
 class IcebergTarget:
     """The target port for Apache Iceberg; looks and commits without a JVM."""

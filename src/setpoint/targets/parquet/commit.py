@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from setpoint.errors import PermanentError, RefusedError, SetpointError
+from setpoint.errors import PermanentError, RefusedError, SetpointError, TransientError
 from setpoint.model.receipt import Receipt, files_digest
 from setpoint.model.run import Statement
 from setpoint.model.slice import SliceRule
@@ -73,7 +73,7 @@ class Commit:
         if aside:
             entries = carried([*(view.aside.entries if view.aside else ()), *aside])
             place = f"{view.info.root}/{RECEIPTS}"
-            self._put(place, Manifest(self._number, entries, {}, 0, view.identity))
+            self._land(place, Manifest(self._number, entries, {}, 0, view.identity))
 
     def _absorb(self, entry: Entry, units: Sequence[Unit], all_units: str) -> None:
         """Take note of rows that somebody else put into units which the window shares."""
@@ -92,7 +92,7 @@ class Commit:
         assert view is not None
         held = view.hold([unit])[unit.location]
         old = held.manifest
-        self._put(
+        self._land(
             unit.location,
             Manifest(
                 commit=self._number,
@@ -255,6 +255,13 @@ class Commit:
 
     def _put(self, folder: str, manifest: Manifest) -> None:
         self._files.write(f"{folder}/{manifest.file_name}", manifest.as_text())
+
+    def _land(self, folder: str, manifest: Manifest) -> None:
+        """Write a manifest that readers of receipts see at once."""
+        try:
+            self._put(folder, manifest)
+        except TransientError as error:
+            raise unseen(self._run, error.what) from error
 
     def forget_old_manifests(self) -> None:
         """Remove manifests that a later one has replaced, but for the last."""

@@ -21,7 +21,7 @@ from setpoint.spark import stage as spark_stage
 from setpoint.spark import tombstones
 from setpoint.spark.audits import sample
 from setpoint.spark.batch import DELETED, to_keep
-from setpoint.spark.contents import hash_sql, quoted
+from setpoint.spark.contents import event_hash_sql, quoted
 from setpoint.spark.expressions import is_not_true
 from setpoint.spark.ordering import same_key_sql, wins_sql
 from setpoint.targets.parquet.metastore import Spec
@@ -202,7 +202,8 @@ def _refuse_contradictions(
 ) -> tuple[str, ...]:
     """Events that are stored with other content: refused, or reported when they are kept."""
     schema, added = staged.handle.fit.schema, staged.handle.fit.added.fieldNames()
-    differs = f"{same} AND {hash_sql(schema, 's')} <> {hash_sql(schema, 't', added)}"
+    ours, theirs = event_hash_sql(schema, "s"), event_hash_sql(schema, "t", added)
+    differs = f"{same} AND {ours} <> {theirs}"
     others = _with(batch, stored, differs)
     count = others.count()
     if write.conflicts == "keep" or not count:

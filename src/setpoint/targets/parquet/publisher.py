@@ -27,9 +27,17 @@ from setpoint.targets.parquet.content import Change
 from setpoint.targets.parquet.manifest import latest
 from setpoint.targets.parquet.metastore import Metastore
 from setpoint.targets.parquet.schema import loose
+from setpoint.targets.parquet.stage import ParquetStage
 from setpoint.targets.parquet.storage import Files
 from setpoint.targets.parquet.view import FOLDER, View
-from setpoint.targets.refusals import after_commit, changed_meanwhile, lost_races, not_in_table
+from setpoint.targets.refusals import (
+    after_commit,
+    changed_meanwhile,
+    not_in_table,
+    refuse_incomplete,
+)
+from setpoint.targets.storage import StoredFile
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +73,7 @@ class Publisher:
         expected: Mapping[Window, SliceState],
     ) -> list[Published]:
         """Publish under the lock; what is computed is computed before, and again if need be."""
-        for turn in range(_TURNS):
+        for turn in Turns(self._run, _TURNS):
             before, change = None, None
             if staged is not None and not staged.handle.direct and turn < _OPEN_TURNS:
                 # Computed without the lock, and used if nothing has changed once it is held.
@@ -81,10 +89,11 @@ class Publisher:
                     elif _seen(before) != _seen(view):
                         continue  # somebody published meanwhile: compute it on what is there now
                 return self._commit(view, receipts, staged, change)
-        raise lost_races(self._run, _TURNS)
+        raise AssertionError("the turns ended without an outcome")
 
     def _change(self, view: View | None, staged: Staged) -> Change:
         if staged.handle.direct:
+            self._refuse_incomplete(staged)
             return content.staged_as_read(view, self._run, staged, self._files)
         run, stored, dead = self._run, None, list[str]()
         assert isinstance(run, Run)  # rows of several windows are published as they were staged
@@ -128,6 +137,8 @@ class Publisher:
             for window, receipt in zip(windows_of(run.window), receipts, strict=True)
         }
         commit = Commit(metastore, files, view, run, stated)
+        if staged is not None and not staged.handle.direct:
+            self._refuse_incomplete(staged, change)
         done: list[str] = []
         if staged is not None and change is not None and change.contents:
             done = commit.rows(change.contents, staged.handle)
@@ -152,6 +163,20 @@ class Publisher:
         commit.forget_old_manifests()
         notes = change.notes if change else ()
         return [replace(item, notes=notes) for item in published]
+
+    def _refuse_incomplete(self, staged: Staged, change: Change | None = None) -> None:
+        """What was staged, and what was computed from it, is there with its removed keys."""
+        stage: ParquetStage = staged.handle
+
+        def listed(folder: str) -> list[StoredFile]:
+            found = self._files.listed(folder)
+            return [replace(file, path=f"{folder}/{file.path}") for file in found]
+
+        wanted = {f"{stage.folder}/{path}": size for path, size in stage.written.items()}
+        for unit in change.contents if change else ():
+            wanted |= {f"{unit.folder}/{name}": size for name, size in unit.files.items()}
+        keys = f"{stage.root}/{stage.tombstones}" if stage.tombstones else ""
+        refuse_incomplete(self._run, listed, f"{stage.root}/{staged.location}", wanted, keys)
 
     def _confirmed(self, receipts: Mapping[Window, Receipt], view: View | None) -> list[Published]:
         """Read the target's own word that the receipts landed."""

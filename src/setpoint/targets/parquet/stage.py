@@ -7,9 +7,9 @@ from which the new content is computed when it is published.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -41,8 +41,9 @@ ROWS, BATCH = "rows", "batch"
 class ParquetStage:
     """Our side of a stage: `folder` holds the rows; `direct` means as they will be read.
 
-    `tombstones` is the folder that remembers the keys of removed rows, or empty. `clip` is the
-    condition of the window whose part of a larger stage this is, or empty.
+    `written` are the sizes of its files by their paths below the folder. `tombstones` is the folder
+    that remembers the keys of removed rows, or empty. `clip` is the condition of the window whose
+    part of a larger stage this is, or empty.
     """
 
     fit: Fit
@@ -53,6 +54,7 @@ class ParquetStage:
     only_value: str | None
     partition_by: tuple[str, ...]
     schema: T.StructType
+    written: Mapping[str, int] = field(default_factory=dict)
     tombstones: str = ""
     clip: str = ""
 
@@ -123,6 +125,7 @@ def write(
         raise explain(error, f"staging {run.label}") from error
     try:
         checks.refuse(observed)
+        listed = files.listed(stage.folder)
     except SetpointError:
         _forget(files, f"{root}/{place}")
         raise
@@ -135,7 +138,11 @@ def write(
         files=None,
         violations=checks.violations(observed),
         changes_schema=bool(fit.added.fields),
-        handle=replace(stage, tombstones=tombstones.folder_of(place) if deletes else ""),
+        handle=replace(
+            stage,
+            written={file.path: file.size for file in listed if file.holds_rows},
+            tombstones=tombstones.folder_of(place) if deletes else "",
+        ),
         deletes=deletes,
         quarantined=checks.quarantined(),
         notes=checks.notes(observed),

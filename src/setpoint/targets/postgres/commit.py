@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any
 
 from setpoint.errors import UNCHANGED, SetpointError, TransientError, UnknownCommitError
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
 
 _ASKED = 50
 _REST = "-rest"
-_LOST = ("", "57P01", "57P02", "57P03")
+# What says nothing about the transaction; nor does any other word with which a server hangs up.
+_LOST = ("", "40003", "57P01", "57P02", "57P03")
 
 
 class MoreStaged(Exception):
@@ -29,6 +34,32 @@ class Again(Exception):
     """Another session was faster: look again."""
 
 
+@contextmanager
+def limited(
+    connection: psycopg.Connection[Any], seconds: float, silent: Event | None = None
+) -> Iterator[None]:
+    """Hang up on a server that is silent for so long: whoever waits for it sees a lost connection.
+
+    `silent` is set when that has happened.
+    """
+    line = socket.socket(fileno=socket.dup(connection.pgconn.socket))
+
+    def hang_up() -> None:
+        if silent is not None:
+            silent.set()
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+
+    watch = Timer(seconds, hang_up)
+    watch.daemon = True
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
+        line.close()
+
+
 def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, xid: int) -> bool:
     """Commit; if the answer is lost, ask the server what became of the transaction.
 
@@ -36,13 +67,18 @@ def commit(connection: psycopg.Connection[Any], server: Server, run: Statement, 
     """
     import psycopg
 
+    silent = Event()
     try:
-        status = connection.execute("COMMIT").statusmessage
+        with limited(connection, server.commit_seconds, silent):
+            status = connection.execute("COMMIT").statusmessage
     except psycopg.Error as error:
         code = error.sqlstate or ""
-        if code not in _LOST and not code.startswith("08"):
+        if not (connection.closed or code in _LOST or code.startswith("08")):
             raise  # the server answered: a deferred constraint, for example
-        settle(server, run, xid, server.said(error))
+        said = server.said(error)
+        if silent.is_set():
+            said = f"there was no answer within {server.commit_seconds:g} s"
+        settle(server, run, xid, said)
         return False
     if status != "COMMIT":
         raise TransientError(
@@ -60,7 +96,8 @@ def settle(server: Server, run: Statement, xid: int, said: str) -> None:
     import psycopg
 
     try:
-        with server.session("asking what became of a commit") as connection:
+        asking = server.session("asking what became of a commit")
+        with asking as connection, limited(connection, server.commit_seconds):
             for _ in range(_ASKED):
                 found = connection.execute(
                     "SELECT pg_xact_status($1::text::xid8)", [str(xid)]

@@ -22,6 +22,7 @@ from setpoint.targets.postgres.commit import (
     MoreStaged,
     commit,
     drop_quietly,
+    limited,
     rename_rest,
     unread,
 )
@@ -32,7 +33,8 @@ from setpoint.targets.postgres.receipts import Landed
 from setpoint.targets.postgres.server import SETTINGS, Server
 from setpoint.targets.postgres.slices import Slices, look, rule_of
 from setpoint.targets.postgres.triggers import left_out
-from setpoint.targets.refusals import kept_stored, lost_races, unseen
+from setpoint.targets.refusals import kept_stored, unseen
+from setpoint.targets.turns import Turns
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,7 +67,7 @@ class Publishing:
     def execute(self) -> list[Published]:
         """Commit rows and receipts in one transaction; look again when another one was faster."""
         trusting = True
-        for _ in range(_TURNS):
+        for _ in Turns(self.run, _TURNS):
             with self.server.open(f"publishing {self.run.label}") as connection:
                 receipts.ensure_schema(connection)
                 try:
@@ -75,7 +77,7 @@ class Publishing:
                 except MoreStaged:
                     connection.rollback()  # else the end of the block would commit
                     trusting = False
-        raise lost_races(self.run, _TURNS)
+        raise AssertionError("the turns ended without an outcome")
 
     def _once(self, connection: psycopg.Connection[Any], *, trusting: bool) -> list[Published]:
         import psycopg
@@ -88,10 +90,15 @@ class Publishing:
             written = self._write(connection, xid, trusting=trusting)
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise Again from error
+        limit = self.server.commit_seconds
         if commit(connection, self.server, self.run, xid):
-            return self._confirmed(connection, xid, written)
+            try:
+                with limited(connection, limit):
+                    return self._confirmed(connection, xid, written)
+            except psycopg.Error as error:
+                raise unread(self.run, xid, self.server.said(error)) from error
         try:
-            with self.server.session("reading a receipt back") as fresh:
+            with self.server.session("reading a receipt back") as fresh, limited(fresh, limit):
                 return self._confirmed(fresh, xid, written)
         except (TransientError, PermanentError) as error:
             raise unread(self.run, xid, error.what) from error

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as percent
 from urllib.parse import unquote
@@ -20,11 +20,13 @@ from setpoint.errors import (
     UsageError,
 )
 from setpoint.targets.postgres.answers import refusal
+from setpoint.targets.postgres.urls import KEPT_ALIVE
 
 if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_SECONDS = 10
+COMMIT_SECONDS = 300.0
 LOCK_SECONDS = 300
 # What texts of values depend on is fixed, so that rows compare alike everywhere. It holds for one
 # transaction: behind a pooler the next may be in another session, and this session another's.
@@ -47,11 +49,15 @@ _PASSING = re.compile(
 
 @dataclass(frozen=True)
 class Server:
-    """A named connection; its URL may hold a password and is never shown."""
+    """A named connection; its URL may hold a password and is never shown.
+
+    `commit_seconds` is how long the answer to a COMMIT is waited for.
+    """
 
     name: str
     url: str = field(repr=False)
     origin: str = "[connections] of setpoint.toml"
+    commit_seconds: float = COMMIT_SECONDS
 
     @property
     def shown(self) -> str:
@@ -167,7 +173,8 @@ class Server:
 
     def _defaults(self) -> dict[str, Any]:
         given = self._parts
-        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "setpoint"}
+        connecting = {"connect_timeout": _CONNECT_SECONDS, "application_name": "setpoint"}
+        defaults: dict[str, Any] = {**connecting, **KEPT_ALIVE}
         return {key: value for key, value in defaults.items() if key not in given}
 
     def _unreachable(self, error: psycopg.Error) -> SetpointError:
@@ -185,7 +192,9 @@ class Server:
         )
 
 
-def server_of(name: str, url: str | None, variable: str = "") -> Server:
+def server_of(
+    name: str, url: str | None, variable: str = "", commit_seconds: float = COMMIT_SECONDS
+) -> Server:
     """The server behind a connection's name; one clear error when nothing says where it is.
 
     `variable` is the environment variable that the configuration names for it.
@@ -218,7 +227,8 @@ def server_of(name: str, url: str | None, variable: str = "") -> Server:
             "in the password (@ is %40).",
         )
     given = variable or (default if os.environ.get(default) == url else "")
-    return Server(name, url, given) if given else Server(name, url)
+    made = Server(name, url, commit_seconds=commit_seconds)
+    return replace(made, origin=given) if given else made
 
 
 def _is_url(url: str) -> bool:

@@ -1,4 +1,7 @@
-"""PostgreSQL URLs as SQLAlchemy takes them, where it does not read them as libpq does."""
+"""PostgreSQL URLs: as SQLAlchemy takes them, where it does not read them as libpq does.
+
+And what every connection asks of libpq, unless its URL says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,14 @@ _HOSTS = re.compile(
     r"(?P<scheme>postgres[a-z+]*)://(?P<user>[^/@]*@)?(?P<hosts>[^/?@]*,[^/?@]*)"
     r"(?P<database>/[^?]*)?(?:\?(?P<query>.*))?"
 )
+# A server that is gone, or cannot be reached any more, is noticed within about a minute.
+KEPT_ALIVE = {
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 PERCENT_ENCODE = "Percent-encode @ : / # ? % in the password (@ is %40)"
 
 
