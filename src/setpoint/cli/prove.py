@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from setpoint import edge
 from setpoint.cli import certificates, prove_command
-from setpoint.cli.output import Output
+from setpoint.cli.ending import ended_by_signals
+from setpoint.cli.output import Output, Stopped
 from setpoint.cli.proofs import (
     Telling,
     experiment_data,
@@ -17,11 +19,13 @@ from setpoint.cli.proofs import (
     verdict_line,
 )
 from setpoint.cli.selection import chosen_parameters, chosen_windows, open_project
-from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
 from setpoint.model.proof import Proof, Result
 from setpoint.project.config import find_config
 from setpoint.project.discover import pipeline_named
+from setpoint.prove.ended import ProofEnded
 from setpoint.prove.report.data import as_data
+from setpoint.prove.report.text import one_line
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +61,13 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     if options.list:
         output.answer(experiment_data(), experiment_lines())
         return 0
-    if options.restore is not None:
-        return prove_command.restore(options, output)
+    with ended_by_signals():
+        if options.restore is not None:
+            return prove_command.restore(options, output)
+        return _proven(options, output)
+
+
+def _proven(options: argparse.Namespace, output: Output) -> int:
     if options.ci or options.since is not None:
         prove_command.refuse_options(options)
         return _proofs_of_changes(options, output)
@@ -71,11 +80,16 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             state=NOTHING_STARTED,
             next="Name a pipeline: setpoint prove NAME --window 2026-04-25; or give --command.",
         )
-    if options.command:
-        proof = prove_command.prove_command(options, output, _telling(output))
-        return conclude([proof], options, output)
-    prove_command.refuse_options(options)
-    return conclude([_proof_of_pipeline(options.pipeline, options, output)], options, output)
+    if not options.command:
+        prove_command.refuse_options(options)
+    try:
+        if options.command:
+            proof = prove_command.prove_command(options, output, _telling(output))
+        else:
+            proof = _proof_of_pipeline(options.pipeline, options, output)
+    except ProofEnded as stop:
+        raise _stopped([], stop, options, output) from stop
+    return conclude([proof], options, output)
 
 
 def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
@@ -90,6 +104,8 @@ def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
         except SetpointError as error:
             output.line(str(error))
             broken.append((name, error))
+        except ProofEnded as stop:
+            raise _stopped(proofs, stop, options, output) from stop
     return conclude(proofs, options, output, broken)
 
 
@@ -140,6 +156,37 @@ def _telling(output: Output) -> Callable[[Result], None]:
     return done
 
 
+def _stopped(
+    proofs: list[Proof], stop: ProofEnded, options: argparse.Namespace, output: Output
+) -> Stopped:
+    """What was proven until somebody ended the command: kept, and told with the interrupt."""
+    done = [*proofs, stop.proof]
+    root = find_config(Path.cwd(), options.config).root
+    certificates.record(done, [], options, root, output)
+    error = PermanentError(
+        "SP-X02",
+        f"Interrupted before {', '.join(stop.proof.untried) or 'the end'}.",
+        why="An experiment that was not tried says nothing.",
+        state=stop.state,
+        next="Run the same command again; it begins anew.",
+    )
+    return Stopped(_data(done), _lines(done, output), error)
+
+
+def _data(proofs: Sequence[Proof]) -> dict[str, Any]:
+    return {"proofs": [as_data(proof) for proof in proofs], "not_tried": []}
+
+
+def _lines(proofs: Sequence[Proof], output: Output) -> list[str]:
+    """What a reader has to know besides the results, and the verdict of each proof."""
+    lines = []
+    for proof in proofs:
+        lines += [f"note  {note}" for note in proof.notes]
+        lines += [f"not watched  {one_line(what)}" for what in proof.unwatched]
+        lines.append(verdict_line(proof, output))
+    return lines
+
+
 def conclude(
     proofs: list[Proof],
     options: argparse.Namespace,
@@ -154,15 +201,12 @@ def conclude(
     untried = [certificates.untried(name, error) for name, error in broken]
     failure = certificates.record(proofs, untried, options, root, output)
     proven = all(proof.proven for proof in proofs)
-    lines = []
-    for proof in proofs:
-        lines += [f"note  {note}" for note in proof.notes]
-        lines.append(verdict_line(proof, output))
+    lines = _lines(proofs, output)
     lines += [f"{output.paint('not tried', 'red')}  {name}" for name, _ in broken]
     if not lines:
         lines.append("There is nothing to prove: no pipeline has changed.")
     data = {
-        "proofs": [as_data(proof) for proof in proofs],
+        **_data(proofs),
         "not_tried": [{"pipeline": name, "error": error.as_dict()} for name, error in broken],
     }
     output.answer(data, lines, ok=proven and not broken)

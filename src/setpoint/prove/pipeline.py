@@ -21,6 +21,7 @@ from setpoint.model.window import Window
 from setpoint.project.config import Config
 from setpoint.prove.case import Case
 from setpoint.prove.certificate import code_of, versions
+from setpoint.prove.ended import ProofEnded
 from setpoint.prove.experiments import Choice, choose
 from setpoint.prove.given import Given
 from setpoint.prove.sandbox import open_sandbox
@@ -100,6 +101,11 @@ def prove_pipeline(
                     if given is not None and results[-1].difference is not None and case.unstable:
                         break  # whatever is varied, they would differ: a test need not wait for it
             proof = replace(proof, notes=_notes(case, proof))
+    except KeyboardInterrupt as stop:
+        tried = {result.experiment for result in results}
+        untried = tuple(name for name in choice.names if name not in tried)
+        ended = replace(proof, results=tuple(results), untried=untried)
+        raise ProofEnded(ended, "Nothing of production was written.") from stop
     except RefusedError as error:
         if error.code not in _VERDICTS:
             raise
