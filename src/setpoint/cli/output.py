@@ -30,6 +30,8 @@ class Output:
         self._verb = verb
         self.as_json = as_json
         self.verbose = False
+        self.is_process = False
+        """Whether the command is all that this process does: then it may divide itself."""
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         self._colour_out = sys.stdout.isatty() and not plain
         self._colour_err = sys.stderr.isatty() and not plain

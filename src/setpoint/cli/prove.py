@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from setpoint import edge
 from setpoint.cli import certificates, prove_command
@@ -26,6 +26,9 @@ from setpoint.project.discover import pipeline_named
 from setpoint.prove.ended import ProofEnded
 from setpoint.prove.report.data import as_data
 from setpoint.prove.report.text import one_line
+
+if TYPE_CHECKING:
+    from setpoint.prove.watch.watch import Watch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,10 +71,10 @@ def execute(options: argparse.Namespace, output: Output) -> int:
 
 
 def _proven(options: argparse.Namespace, output: Output) -> int:
-    if options.ci or options.since is not None:
+    changes = options.ci or options.since is not None
+    if not options.command or changes:
         prove_command.refuse_options(options)
-        return _proofs_of_changes(options, output)
-    if bool(options.pipeline) == bool(options.command):
+    if not changes and bool(options.pipeline) == bool(options.command):
         raise UsageError(
             "SP-C01",
             "There is nothing to prove."
@@ -80,19 +83,33 @@ def _proven(options: argparse.Namespace, output: Output) -> int:
             state=NOTHING_STARTED,
             next="Name a pipeline: setpoint prove NAME --window 2026-04-25; or give --command.",
         )
-    if not options.command:
-        prove_command.refuse_options(options)
+    if options.command and not changes:
+        return _proof_concluded(
+            lambda: prove_command.prove_command(options, output, _telling(output)), options, output
+        )
+    from setpoint.prove.watch.watch import NOBODY, watched
+
+    watch = watched() if output.is_process else NOBODY
+    if isinstance(watch, int):
+        return watch
+    if changes:
+        return _proofs_of_changes(options, watch, output)
+    return _proof_concluded(
+        lambda: _proof_of_pipeline(options.pipeline, options, watch, output), options, output
+    )
+
+
+def _proof_concluded(
+    prove: Callable[[], Proof], options: argparse.Namespace, output: Output
+) -> int:
     try:
-        if options.command:
-            proof = prove_command.prove_command(options, output, _telling(output))
-        else:
-            proof = _proof_of_pipeline(options.pipeline, options, output)
+        proof = prove()
     except ProofEnded as stop:
         raise _stopped([], stop, options, output) from stop
     return conclude([proof], options, output)
 
 
-def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
+def _proofs_of_changes(options: argparse.Namespace, watch: Watch, output: Output) -> int:
     """Prove what changed since a revision; one that cannot be tried does not stop the others."""
     with open_project(options, output) as project:
         names = certificates.changed_pipelines(options, project.config, output)
@@ -100,7 +117,7 @@ def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
     broken: list[tuple[str, SetpointError]] = []
     for name in names:
         try:
-            proofs.append(_proof_of_pipeline(name, options, output))
+            proofs.append(_proof_of_pipeline(name, options, watch, output))
         except SetpointError as error:
             output.line(str(error))
             broken.append((name, error))
@@ -109,7 +126,9 @@ def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
     return conclude(proofs, options, output, broken)
 
 
-def _proof_of_pipeline(name: str, options: argparse.Namespace, output: Output) -> Proof:
+def _proof_of_pipeline(
+    name: str, options: argparse.Namespace, watch: Watch, output: Output
+) -> Proof:
     from setpoint.prove.pipeline import choose, prove_pipeline
 
     only = [name.strip() for name in (options.only or "").split(",") if name.strip()]
@@ -137,6 +156,7 @@ def _proof_of_pipeline(name: str, options: argparse.Namespace, output: Output) -
         parameters=parameters,
         sample=options.sample,
         keep=options.keep,
+        watch=watch,
         tell=output.tell,
         warn=output.warn,
         begun=lambda proof: output.line(head_line(proof)),
