@@ -109,6 +109,7 @@ CODES: dict[str, str] = {
     "SP-V11": "a process of a proof did not end",
     "SP-V12": "a process of a proof failed",
     "SP-V13": "a small cluster could not be started for a proof",
+    "SP-V14": "what a proof has made in a scratch database could not be removed",
     "SP-V20": "a command to prove, or one of its tables, could not be understood",
     "SP-V21": "the command fails when it is run once",
     "SP-V22": "a table cannot be restored after a proof",

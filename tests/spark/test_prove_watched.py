@@ -16,6 +16,7 @@ import pytest
 from deltalake import write_deltalake
 
 from setpoint.prove.watch import kernel
+from tests.conftest import Database
 
 pytestmark = pytest.mark.skipif(kernel.machine() is None, reason="no filter for this system")
 
@@ -44,7 +45,11 @@ def noted(value):
 JOB = """
 from pyspark.sql import DataFrame, functions as F
 import helper
-from setpoint import Window, delta, pipeline, source
+from setpoint import Window, delta, pipeline, postgres, source
+
+@pipeline(every="day", target=postgres("public.served", time="d", connection="production"))
+def served(window: Window, orders: DataFrame = source(delta("lake/orders"), time="d")) -> DataFrame:
+    return orders
 
 @pipeline(every="day", target=delta("warehouse/good", partition_by="d"))
 def good(window: Window, orders: DataFrame = source(delta("lake/orders"), time="d")) -> DataFrame:
@@ -125,3 +130,22 @@ def test_production_is_not_reached_and_the_verdict_is_no(shop: Path, db: Any, na
     assert db.all("SELECT * FROM log") == []
     assert not (shop / "by-java").exists()
     assert "a connection to " in failed["message"]
+
+
+def test_a_scratch_database_is_what_a_watched_proof_may_reach(
+    shop: Path, db: Any, postgres_url: str
+) -> None:
+    """Production's table is looked at, and nothing of either database is left changed."""
+    Path("setpoint.toml").write_text(
+        '[pipelines]\npaths = ["job.py"]\n[prove]\npostgres = "scratch"\n'
+        '[connections]\nproduction = "env:PRODUCTION"\nscratch = "env:SCRATCH"\n'
+    )
+    db.all("CREATE TABLE served (d date, customer bigint, amount bigint, more text)")
+    schemas = "SELECT nspname FROM pg_namespace WHERE nspname <> 'setpoint' ORDER BY 1"
+    before = Database(postgres_url).all(schemas)
+    code, proof, _ = prove("served", PRODUCTION=db.url, SCRATCH=postgres_url)
+    assert (code, proof["verdict"], proof["unwatched"]) == (0, "proven", [])
+    assert db.all("SELECT * FROM served") == []
+    assert db.all("SELECT to_regnamespace('setpoint')") == [(None,)]
+    assert Database(postgres_url).all(schemas) == before
+    assert Database(postgres_url).all("SELECT count(*) FROM setpoint.receipts") == [(0,)]

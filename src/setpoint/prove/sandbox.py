@@ -31,7 +31,8 @@ from setpoint.prove.metastore import forget_database, make_database, own_metasto
 from setpoint.prove.needs import Watched, master_of, remote_inputs
 from setpoint.prove.redirection import Redirection
 from setpoint.prove.request import Spec
-from setpoint.prove.servers import refuse_production, scratch_database, throw_away_server
+from setpoint.prove.scratch import scratch_database
+from setpoint.prove.servers import throw_away_server
 from setpoint.prove.size import merged, small_settings
 from setpoint.prove.trial import Trial
 from setpoint.prove.watch.watch import NOBODY, Watch
@@ -296,10 +297,10 @@ def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Ite
         yield ""
     elif config.prove_postgres:
         with Project(config) as project:
-            url = project.adapters.server(config.prove_postgres).url
-            refuse_production(url, project.adapters.server(target.connection).url)
-        with scratch_database(url, token) as scratch:
-            yield scratch
+            scratch = project.adapters.server(config.prove_postgres)
+            production = project.adapters.server(target.connection)
+        with scratch_database(scratch, production, token) as url:
+            yield url
     else:
         with throw_away_server(folder) as own:
             yield own
