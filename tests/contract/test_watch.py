@@ -136,6 +136,19 @@ def test_a_watched_process_that_is_watched_already_says_why_not(tmp_path: Path) 
     assert "because the system does not permit it" in found["told"][0]
 
 
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    """Ctrl-C may come between a question and its answer."""
+    found = under_watch(
+        """
+told.append(tried(lambda: open("project/new", "w").close()))
+watch.channel.sendall(b'{"ask": "other", "number": 0}\\n')
+""",
+        tmp_path,
+    )
+    assert found["told"] == ["PermissionError"]
+    assert len(found["refused"]) == 1
+
+
 @pytest.mark.parametrize("name", ["x86_64", "aarch64"])
 def test_a_filter_lets_everything_pass_but_the_watched_calls(name: str) -> None:
     """Every way through it ends inside, and in an answer."""

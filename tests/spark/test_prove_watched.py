@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from setpoint import edge
 from setpoint.prove.watch import kernel
-from tests.conftest import Database
+from setpoint.prove.watch.sockets import tree_of
 
 pytestmark = pytest.mark.skipif(kernel.machine() is None, reason="no filter for this system")
 
@@ -140,12 +141,36 @@ def test_a_scratch_database_is_what_a_watched_proof_may_reach(
         '[pipelines]\npaths = ["job.py"]\n[prove]\npostgres = "scratch"\n'
         '[connections]\nproduction = "env:PRODUCTION"\nscratch = "env:SCRATCH"\n'
     )
-    db.all("CREATE TABLE served (d date, customer bigint, amount bigint, more text)")
+    db.all("CREATE TABLE served (d date, customer bigint, amount bigint)")
     schemas = "SELECT nspname FROM pg_namespace WHERE nspname <> 'setpoint' ORDER BY 1"
-    before = Database(postgres_url).all(schemas)
+    scratch = type(db)(postgres_url)
+    before = scratch.all(schemas)
     code, proof, _ = prove("served", PRODUCTION=db.url, SCRATCH=postgres_url)
     assert (code, proof["verdict"], proof["unwatched"]) == (0, "proven", [])
     assert db.all("SELECT * FROM served") == []
     assert db.all("SELECT to_regnamespace('setpoint')") == [(None,)]
-    assert Database(postgres_url).all(schemas) == before
-    assert Database(postgres_url).all("SELECT count(*) FROM setpoint.receipts") == [(0,)]
+    assert scratch.all(schemas) == before
+    assert scratch.all("SELECT count(*) FROM setpoint.receipts") == [(0,)]
+
+
+def test_a_watched_proof_that_is_ended_keeps_its_results(shop: Path) -> None:
+    """A signal to the process that watches reaches the one that proves, and all that it started."""
+    words = ["prove", "good", "--window", "2026-04-25", "--json", "--only", "writes,twice,killed"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "setpoint", *words], stdout=subprocess.PIPE, text=True
+    ) as prover:
+        assert prover.stdout is not None
+        for line in prover.stdout:
+            told = json.loads(line)
+            if told.get("event") == "result" and told["data"]["experiment"] == "twice":
+                below = tree_of(prover.pid)
+                prover.terminate()
+                break
+        answer = json.loads(prover.stdout.read().splitlines()[-1])
+    assert (prover.returncode, answer["error"]["code"]) == (130, "SP-X02"), answer["error"]
+    (proof,) = answer["data"]["proofs"]
+    assert (proof["verdict"], proof["untried"]) == ("not finished", ["killed"])
+    assert [result["state"] for result in proof["results"]] == ["passed", "passed"]
+    assert len(below) > 2
+    assert [pid for pid in below if edge.is_alive(*edge.identity_of(pid))] == []
+    assert not (shop / ".setpoint" / "prove").exists()

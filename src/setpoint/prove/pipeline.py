@@ -110,7 +110,13 @@ def prove_pipeline(
     except KeyboardInterrupt as stop:
         tried = {result.experiment for result in results}
         untried = tuple(name for name in choice.names if name not in tried)
-        ended = replace(proof, results=tuple(results), untried=untried)
+        ended = replace(
+            proof,
+            results=tuple(results),
+            untried=untried,
+            unwatched=watch.unwatched,
+            seconds=(now() - began).total_seconds(),
+        )
         raise ProofEnded(ended, "Nothing of production was written.") from stop
     except RefusedError as error:
         if error.code not in _VERDICTS:

@@ -132,7 +132,8 @@ def prove(
         if proof is None:
             raise
         untried = experiments[len(results) :]
-        ended = replace(proof, results=tuple(results), untried=untried)
+        seconds = (around.now() - began).total_seconds()
+        ended = replace(proof, results=tuple(results), untried=untried, seconds=seconds)
         raise ProofEnded(ended, _as_they_were(places)) from stop
     finally:
         # With a marker in it, it is what a table can still be restored from.

@@ -78,8 +78,9 @@ class Supervisor:
         self._asked += message
         while b"\n" in self._asked:
             line, _, self._asked = self._asked.partition(b"\n")
-            reply = json.dumps(self._answered(json.loads(line))).encode() + b"\n"
-            self._channel.sendall(reply)
+            request = json.loads(line)
+            reply = json.dumps([request["number"], self._answered(request)])
+            self._channel.sendall(f"{reply}\n".encode())
         if not message:
             self._channel.close()
         return False

@@ -41,6 +41,8 @@ class Watch:
     """Why nobody watches; empty when somebody does."""
     channel: socket.socket | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _number: int = 0
+    _heard: bytes = b""
 
     @property
     def unwatched(self) -> tuple[str, ...]:
@@ -80,11 +82,23 @@ class Watch:
         if self.channel is None:
             return None
         with self._lock:
-            self.channel.sendall(json.dumps(request).encode() + b"\n")
-            reply = b""
-            while not reply.endswith(b"\n"):
-                reply += self.channel.recv(1 << 16)
-        return json.loads(reply)
+            # An interrupt may come before the answer, which is then not taken for the next one.
+            self._number += 1
+            number = self._number
+            message = json.dumps({**request, "number": number})
+            self.channel.sendall(f"{message}\n".encode())
+            while True:
+                line, ended, rest = self._heard.partition(b"\n")
+                if not ended:
+                    more = self.channel.recv(1 << 16)
+                    if not more:
+                        raise ConnectionError("nobody watches any more")
+                    self._heard += more
+                    continue
+                self._heard = rest
+                told, value = json.loads(line)
+                if told == number:
+                    return value
 
 
 NOBODY = Watch("the proof runs inside another program")
