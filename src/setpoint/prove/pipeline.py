@@ -188,13 +188,16 @@ def _tried(case: Case, name: str, now: Callable[[], datetime]) -> Result:
 
 
 def _failed(name: str, error: SetpointError) -> Result:
+    detail = {"cause": error.code, "error": error.as_dict()}
+    if error.code in _CAUSES:
+        detail |= {"cause": _CAUSES[error.code]}
     return Result(
         name,
         "failed",
         f"{error.code}  {error.what}",
         cause=error.why,
         repair=error.next,
-        detail={"cause": _CAUSES.get(error.code, error.code), "error": error.as_dict()},
+        detail=detail,
     )
 
 
