@@ -136,6 +136,23 @@ def test_a_watched_process_that_is_watched_already_says_why_not(tmp_path: Path) 
     assert "because the system does not permit it" in found["told"][0]
 
 
+@pytest.mark.parametrize("address", [1, 2**40])
+def test_a_call_that_cannot_be_read_passes_and_is_told(tmp_path: Path, address: int) -> None:
+    """A pointer that leads nowhere stands for a process whose memory is closed."""
+    found = under_watch(
+        f"""
+import ctypes
+number = ctypes.CDLL(None).truncate(ctypes.c_void_p({address}), 0)
+told.append(number)
+told += watch.missed()
+""",
+        tmp_path,
+    )
+    assert found["told"][0] == -1
+    assert found["told"][1].startswith("truncate of python")
+    assert found["refused"] == []
+
+
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(tmp_path: Path) -> None:
     """Ctrl-C may come between a question and its answer."""
     found = under_watch(

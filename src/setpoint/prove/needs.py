@@ -56,6 +56,9 @@ class Watched:
         before = _states(needs)
         with self.watch.within(within):
             yield
+        if missed := self.watch.missed():
+            which = ", ".join(missed[:_NAMED])
+            self.unwatched += (f"calls whose arguments could not be read: {which}",)
         changed = [file for file, state in _states(needs).items() if state != before.get(file)]
         if changed:
             self.unwatched += (f"changes of {', '.join(changed[:_NAMED])}, a file of the proof",)

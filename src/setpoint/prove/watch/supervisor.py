@@ -38,6 +38,7 @@ class Supervisor:
         self._written: dict[str, bool] = {}
         """Paths that were changed before there were bounds, each with whether Spark did it."""
         self._refused: list[str] = []
+        self._missed: set[str] = set()
         self._asked = b""
         self._free = False
 
@@ -95,6 +96,8 @@ class Supervisor:
                 self._bounds = None
             case {"ask": "needed", "bounds": bounds}:
                 return self._needs(Bounds.from_dict(bounds))
+            case {"ask": "missed"}:
+                return sorted(self._missed)
             case {"ask": "refused"}:
                 refused, self._refused = self._refused, []
                 return refused
@@ -124,8 +127,10 @@ class Supervisor:
             if told and not (self._free and self._is_child(notice.pid)):
                 error = errno.EACCES
                 self._remember(f"{told} in a {_program(notice.pid)} process")
-        except OSError:
-            error = 0  # whoever called is gone, or what it gave leads nowhere
+        except Exception:
+            # What cannot be looked at passes, and is told. Who is gone does nothing any more.
+            if self._bounds is not None and os.path.exists(f"/proc/{notice.pid}"):
+                self._missed.add(f"{notice.call} of {_program(notice.pid)}")
         kernel.answer(self._listener, notice, error)
 
     def _is_child(self, thread: int) -> bool:

@@ -60,6 +60,10 @@ class Watch:
         """What was refused since the last time, in words."""
         return list(self._ask({"ask": "refused"}) or ())
 
+    def missed(self) -> list[str]:
+        """Calls that passed because nobody could tell what they do: call and program."""
+        return list(self._ask({"ask": "missed"}) or ())
+
     @contextmanager
     def within(self, bounds: Bounds) -> Iterator[None]:
         """Let nothing leave the bounds for the length of a block."""
