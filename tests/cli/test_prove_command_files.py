@@ -127,6 +127,28 @@ def test_a_link_that_the_command_points_elsewhere_is_no_proof(
     assert state(*roots) == before
 
 
+@pytest.mark.parametrize("words", ["orders mark", "orders {m}"])
+def test_a_link_to_nothing_leads_to_nothing_again(
+    lake: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    """In place the command makes the file at its end; that goes, and the link stays."""
+    Path("mark").unlink()
+    Path("mark").symlink_to("disk/deep/later")
+    (lake / "disk/deep").mkdir()
+    code, _ = prove(capsys, "--state", "m=mark", words=words)
+    assert code == 0
+    assert os.readlink("mark") == "disk/deep/later"
+    assert list((lake / "disk/deep").iterdir()) == []
+
+
+def test_links_in_a_circle_are_refused(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mark").unlink()
+    Path("mark").symlink_to("mark")
+    code, error = prove(capsys, "--state", "mark")
+    assert (code, error["code"]) == (1, "SP-V22")
+    assert "links on its way cannot be followed" in error["what"]
+
+
 @pytest.mark.parametrize("kind", ["out", "dangling", "up"])
 def test_links_that_lead_out_of_a_table_are_refused(
     lake: Path, capsys: pytest.CaptureFixture[str], kind: str

@@ -48,7 +48,10 @@ class FilePlace:
 
     @property
     def identity(self) -> str:
-        return str(resolved(self.path)[0])
+        try:
+            return str(resolved(self.path)[0])
+        except OSError:
+            return str(self.path)  # links in a circle lead nowhere
 
     def refusal(self, beside: Sequence[Place]) -> str:
         return why_not_restorable(self.path, [Path(place.identity) for place in beside])
@@ -72,7 +75,8 @@ class FilePlace:
         return replace(self, path=folder / self.path.name)
 
     def fill(self, original: Place) -> None:
-        if os.path.lexists(original.address):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.exists(original.address):
             copy(Path(original.address), self.path)
 
     def left_out(self) -> str:
