@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,16 @@ class Supervisor:
         """Answer until the child has ended; its exit code, or 128 and the signal that ended it."""
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
+        watching = False
         while (code := self._ended()) is None:
             for number, event in poll.poll(_TURN):
                 if number == self._listener:
                     self._decide()
-                elif event & select.POLLIN:
-                    if self._hear() and self._listener >= 0:
-                        poll.register(self._listener, select.POLLIN)
-                else:
-                    poll.unregister(number)
+                elif not event & select.POLLIN or not self._hear():
+                    poll.unregister(number)  # it says nothing any more, and may still run
+                elif self._listener >= 0 and not watching:
+                    poll.register(self._listener, select.POLLIN)
+                    watching = True
         return code
 
     def _ended(self) -> int | None:
@@ -71,8 +73,11 @@ class Supervisor:
                 return code if code >= 0 else 128 - code
 
     def _hear(self) -> bool:
-        """Take a message of the child; whether it was the listener."""
-        message, descriptors, _, _ = socket.recv_fds(self._channel, 1 << 16, 1)
+        """Take a message of the child and answer it; whether there may be more."""
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._channel, 1 << 16, 1)
+        except OSError:
+            return False
         if descriptors:
             self._listener = descriptors[0]
             return True
@@ -81,10 +86,9 @@ class Supervisor:
             line, _, self._asked = self._asked.partition(b"\n")
             request = json.loads(line)
             reply = json.dumps([request["number"], self._answered(request)])
-            self._channel.sendall(f"{reply}\n".encode())
-        if not message:
-            self._channel.close()
-        return False
+            with suppress(OSError):  # it was interrupted and has gone
+                self._channel.sendall(f"{reply}\n".encode())
+        return bool(message)
 
     def _answered(self, request: dict[str, Any]) -> Any:
         match request:
