@@ -523,7 +523,7 @@ def test_the_next_proof_restores_what_one_has_left(
         table_of(TABLE, project.adapters, Path.cwd()).keep(folder / "before" / "orders")
     marker = {"process": ["", 0, ""], "here": str(Path.cwd()), "places": [TABLE]}
     host = os.uname().nodename
-    marker = {**marker, "process": [host, 0, ""], "copies": [], "labels": ["orders"]}
+    marker = {**marker, "process": [host, 0, ""], "copies": [], "labels": ["orders"], "format": 2}
     (folder / MARKER).write_text(json.dumps(marker))
     shop.all("DELETE FROM orders")
 

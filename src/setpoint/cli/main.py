@@ -57,15 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"setpoint {__version__}")
         return 0
-    return _run_verb(words)
+    return _run_verb(words, alone=arguments is None)
 
 
-def _run_verb(words: list[str]) -> int:
+def _run_verb(words: list[str], *, alone: bool) -> int:
     from setpoint.cli.output import Output, forget_stdout
     from setpoint.errors import SetpointError
 
     verb = words[0]
     output = Output(verb, as_json="--json" in words, environment=os.environ)
+    output.is_process = alone
     try:
         if verb not in VERBS:
             _Parser(prog="setpoint").error(f"there is no verb {verb!r:.80}")

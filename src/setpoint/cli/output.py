@@ -16,9 +16,11 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 class Stopped(KeyboardInterrupt):
     """An interrupt, with what was done until then."""
 
-    def __init__(self, data: Mapping[str, Any], lines: Sequence[str]) -> None:
+    def __init__(
+        self, data: Mapping[str, Any], lines: Sequence[str], error: SetpointError | None = None
+    ) -> None:
         super().__init__()
-        self.data, self.lines = data, lines
+        self.data, self.lines, self.error = data, lines, error
 
 
 class Output:
@@ -28,6 +30,8 @@ class Output:
         self._verb = verb
         self.as_json = as_json
         self.verbose = False
+        self.is_process = False
+        """Whether the command is all that this process does: then it may divide itself."""
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         self._colour_out = sys.stdout.isatty() and not plain
         self._colour_err = sys.stderr.isatty() and not plain
@@ -98,13 +102,14 @@ class Output:
 
     def interrupted(self, stop: KeyboardInterrupt) -> None:
         """Somebody pressed Ctrl-C, or a scheduler ended the command."""
-        error = PermanentError(
+        error: SetpointError = PermanentError(
             "SP-X02",
             "Interrupted.",
             state="Every window holds either its old rows or the new ones, never a mixture.",
             next="Run the same command again; it is always safe.",
         )
         if isinstance(stop, Stopped):
+            error = stop.error or error
             self.failed(stop.data, stop.lines, error)
         if not (isinstance(stop, Stopped) and self.as_json):
             self.error(error)

@@ -7,11 +7,17 @@ from dataclasses import asdict
 from typing import Any
 
 from setpoint.cli.output import Output
-from setpoint.model.proof import Proof, Result
+from setpoint.model.proof import Proof, Result, Verdict
 from setpoint.prove.experiments import EXPERIMENTS
 from setpoint.prove.report.text import label, one_line, outcome, plain, remarks, row_lines
 
 _COLOURS = {"passed": "green", "failed": "red", "skipped": "yellow"}
+_VERDICTS: dict[Verdict, str] = {
+    "proven": "green",
+    "proven, not watched": "yellow",
+    "not proven": "red",
+    "not finished": "red",
+}
 _INDENT = " " * 10
 _WIDTH = max(len(name) for name in EXPERIMENTS)
 _ROWS = 3
@@ -76,7 +82,7 @@ def _input_words(known: Any) -> Iterator[str]:
 
 def verdict_line(proof: Proof, output: Output) -> str:
     """Proven or not, and by how much."""
-    told = output.paint("proven", "green") if proof.proven else output.paint("not proven", "red")
+    told = output.paint(proof.verdict, _VERDICTS[proof.verdict])
     return f"{told}  {label(proof)}: {outcome(proof)}, {proof.seconds:.0f} s"
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from setpoint import edge
 from setpoint.cli import certificates, prove_command
-from setpoint.cli.output import Output
+from setpoint.cli.ending import ended_by_signals
+from setpoint.cli.output import Output, Stopped
 from setpoint.cli.proofs import (
     Telling,
     experiment_data,
@@ -17,11 +19,16 @@ from setpoint.cli.proofs import (
     verdict_line,
 )
 from setpoint.cli.selection import chosen_parameters, chosen_windows, open_project
-from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
 from setpoint.model.proof import Proof, Result
 from setpoint.project.config import find_config
 from setpoint.project.discover import pipeline_named
+from setpoint.prove.ended import ProofEnded
 from setpoint.prove.report.data import as_data
+from setpoint.prove.report.text import one_line
+
+if TYPE_CHECKING:
+    from setpoint.prove.watch.watch import Watch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,12 +64,17 @@ def execute(options: argparse.Namespace, output: Output) -> int:
     if options.list:
         output.answer(experiment_data(), experiment_lines())
         return 0
-    if options.restore is not None:
-        return prove_command.restore(options, output)
-    if options.ci or options.since is not None:
+    with ended_by_signals():
+        if options.restore is not None:
+            return prove_command.restore(options, output)
+        return _proven(options, output)
+
+
+def _proven(options: argparse.Namespace, output: Output) -> int:
+    changes = options.ci or options.since is not None
+    if not options.command or changes:
         prove_command.refuse_options(options)
-        return _proofs_of_changes(options, output)
-    if bool(options.pipeline) == bool(options.command):
+    if not changes and bool(options.pipeline) == bool(options.command):
         raise UsageError(
             "SP-C01",
             "There is nothing to prove."
@@ -71,14 +83,33 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             state=NOTHING_STARTED,
             next="Name a pipeline: setpoint prove NAME --window 2026-04-25; or give --command.",
         )
-    if options.command:
-        proof = prove_command.prove_command(options, output, _telling(output))
-        return conclude([proof], options, output)
-    prove_command.refuse_options(options)
-    return conclude([_proof_of_pipeline(options.pipeline, options, output)], options, output)
+    if options.command and not changes:
+        return _proof_concluded(
+            lambda: prove_command.prove_command(options, output, _telling(output)), options, output
+        )
+    from setpoint.prove.watch.watch import NOBODY, watched
+
+    watch = watched() if output.is_process else NOBODY
+    if isinstance(watch, int):
+        return watch
+    if changes:
+        return _proofs_of_changes(options, watch, output)
+    return _proof_concluded(
+        lambda: _proof_of_pipeline(options.pipeline, options, watch, output), options, output
+    )
 
 
-def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
+def _proof_concluded(
+    prove: Callable[[], Proof], options: argparse.Namespace, output: Output
+) -> int:
+    try:
+        proof = prove()
+    except ProofEnded as stop:
+        raise _stopped([], stop, options, output) from stop
+    return conclude([proof], options, output)
+
+
+def _proofs_of_changes(options: argparse.Namespace, watch: Watch, output: Output) -> int:
     """Prove what changed since a revision; one that cannot be tried does not stop the others."""
     with open_project(options, output) as project:
         names = certificates.changed_pipelines(options, project.config, output)
@@ -86,14 +117,18 @@ def _proofs_of_changes(options: argparse.Namespace, output: Output) -> int:
     broken: list[tuple[str, SetpointError]] = []
     for name in names:
         try:
-            proofs.append(_proof_of_pipeline(name, options, output))
+            proofs.append(_proof_of_pipeline(name, options, watch, output))
         except SetpointError as error:
             output.line(str(error))
             broken.append((name, error))
+        except ProofEnded as stop:
+            raise _stopped(proofs, stop, options, output) from stop
     return conclude(proofs, options, output, broken)
 
 
-def _proof_of_pipeline(name: str, options: argparse.Namespace, output: Output) -> Proof:
+def _proof_of_pipeline(
+    name: str, options: argparse.Namespace, watch: Watch, output: Output
+) -> Proof:
     from setpoint.prove.pipeline import choose, prove_pipeline
 
     only = [name.strip() for name in (options.only or "").split(",") if name.strip()]
@@ -121,6 +156,7 @@ def _proof_of_pipeline(name: str, options: argparse.Namespace, output: Output) -
         parameters=parameters,
         sample=options.sample,
         keep=options.keep,
+        watch=watch,
         tell=output.tell,
         warn=output.warn,
         begun=lambda proof: output.line(head_line(proof)),
@@ -140,6 +176,37 @@ def _telling(output: Output) -> Callable[[Result], None]:
     return done
 
 
+def _stopped(
+    proofs: list[Proof], stop: ProofEnded, options: argparse.Namespace, output: Output
+) -> Stopped:
+    """What was proven until somebody ended the command: kept, and told with the interrupt."""
+    done = [*proofs, stop.proof]
+    root = find_config(Path.cwd(), options.config).root
+    certificates.record(done, [], options, root, output)
+    error = PermanentError(
+        "SP-X02",
+        f"Interrupted before {', '.join(stop.proof.untried) or 'the end'}.",
+        why="An experiment that was not tried says nothing.",
+        state=stop.state,
+        next="Run the same command again; it begins anew.",
+    )
+    return Stopped(_data(done), _lines(done, output), error)
+
+
+def _data(proofs: Sequence[Proof]) -> dict[str, Any]:
+    return {"proofs": [as_data(proof) for proof in proofs], "not_tried": []}
+
+
+def _lines(proofs: Sequence[Proof], output: Output) -> list[str]:
+    """What a reader has to know besides the results, and the verdict of each proof."""
+    lines = []
+    for proof in proofs:
+        lines += [f"note  {note}" for note in proof.notes]
+        lines += [f"not watched  {one_line(what)}" for what in proof.unwatched]
+        lines.append(verdict_line(proof, output))
+    return lines
+
+
 def conclude(
     proofs: list[Proof],
     options: argparse.Namespace,
@@ -154,15 +221,12 @@ def conclude(
     untried = [certificates.untried(name, error) for name, error in broken]
     failure = certificates.record(proofs, untried, options, root, output)
     proven = all(proof.proven for proof in proofs)
-    lines = []
-    for proof in proofs:
-        lines += [f"note  {note}" for note in proof.notes]
-        lines.append(verdict_line(proof, output))
+    lines = _lines(proofs, output)
     lines += [f"{output.paint('not tried', 'red')}  {name}" for name, _ in broken]
     if not lines:
         lines.append("There is nothing to prove: no pipeline has changed.")
     data = {
-        "proofs": [as_data(proof) for proof in proofs],
+        **_data(proofs),
         "not_tried": [{"pipeline": name, "error": error.as_dict()} for name, error in broken],
     }
     output.answer(data, lines, ok=proven and not broken)

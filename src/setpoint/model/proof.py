@@ -11,6 +11,7 @@ from setpoint.model.determinism import Finding
 
 # `skipped` says why it could not be tried: a proof with a skipped experiment tells so.
 State = Literal["passed", "failed", "skipped"]
+Verdict = Literal["proven", "proven, not watched", "not proven", "not finished"]
 
 
 NULL = "NULL"
@@ -166,12 +167,24 @@ class Proof:
     """The versions of what else took part, such as Spark."""
     notes: tuple[str, ...] = ()
     """What was not as in production, and what took no part, in words."""
+    unwatched: tuple[str, ...] = ()
+    """What the trials may have done without anybody seeing it, in words."""
+    untried: tuple[str, ...] = ()
+    """The experiments that it did not come to, because it was ended before."""
 
     @property
     def proven(self) -> bool:
-        """Whether something was tried and everything came out the same."""
+        """Whether something was tried, all that was asked for, and everything came out the same."""
         tried = [result for result in self.results if result.state != "skipped"]
-        return bool(tried) and all(result.state == "passed" for result in tried)
+        same = all(result.state == "passed" for result in tried)
+        return bool(tried) and same and not self.untried
+
+    @property
+    def verdict(self) -> Verdict:
+        """The answer: only what was watched while everything came out the same is proven."""
+        if self.proven:
+            return "proven, not watched" if self.unwatched else "proven"
+        return "not finished" if self.untried and not self.failures else "not proven"
 
     @property
     def failures(self) -> tuple[Result, ...]:

@@ -31,10 +31,11 @@ PROOFS = Path(".setpoint") / "proofs"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 
 Report = Callable[[Sequence[Proof], Path], None]
-Verdict = Literal["proven", "not proven", "stale", "never tried"]
+Verdict = Literal["proven", "proven, not watched", "not proven", "stale", "never tried"]
 
 VERDICTS: dict[Verdict, str] = {
     "proven": "the latest proof of the code of now ended well",
+    "proven, not watched": "the same, but not all that it did could be watched",
     "not proven": "the latest proof of the code of now found a difference",
     "stale": "there is a proof, but the code or the definition has changed since",
     "never tried": "there is no proof",
@@ -55,7 +56,7 @@ class Standing:
             return self.verdict
         verdict: str = self.verdict
         if verdict == "stale":
-            verdict = f"stale, was {'proven' if self.proof.proven else 'not proven'}"
+            verdict = f"stale, was {self.proof.verdict}"
         when = f" on {self.proof.began:%Y-%m-%d}" if self.proof.began else ""
         window = f" with {self.proof.window}" if self.proof.window else ""
         left_out = []
@@ -137,8 +138,9 @@ def standing_of(proofs: Sequence[Proof], code: str) -> Standing:
     """What some proofs, newest first, say about some code.
 
     Chosen experiments that ended well do not make up for a set that did not, nor stand before one
-    that did.
+    that did. One that was ended before anything differed says nothing.
     """
+    proofs = [proof for proof in proofs if proof.verdict != "not finished"]
     if not proofs:
         return Standing("never tried")
     current = [proof for proof in proofs if proof.code == code]
@@ -146,7 +148,7 @@ def standing_of(proofs: Sequence[Proof], code: str) -> Standing:
         return Standing("stale", proofs[0])
     telling = [proof for proof in current if proof.experiments != "chosen" or not proof.proven]
     proof = (telling or current)[0]
-    return Standing("proven" if proof.proven else "not proven", proof)
+    return Standing("not proven" if proof.verdict == "not finished" else proof.verdict, proof)
 
 
 def write_junit(proofs: Sequence[Proof], file: Path) -> None:

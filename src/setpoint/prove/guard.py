@@ -1,10 +1,10 @@
-"""The guard: while a pipeline's function is called in a proof, it writes nothing by itself.
+"""The guard: while a pipeline is tried, its code writes nothing by itself.
 
 A sandbox redirects what setpoint writes. What the function does on its own (a second table, a
 file, a message) would go where it always goes, so it is refused and named: before anything runs
-where reading the code tells it, and at the call where it does not. It sees what goes through
-Spark's Python classes and through Python itself; not what native code does on its own, nor
-the code of functions that run inside Spark's workers.
+where reading the code tells it, and at the call where it does not. Here that is what goes through
+Spark's Python classes and through Python itself, while the function is called. What native code,
+Spark's JVM and its workers do is seen by the watch, where the system permits one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import os
 import re
 import sys
-import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +24,9 @@ from setpoint.lint.doings import Doing, doings_of
 from setpoint.lint.sql.parse import read_sql
 from setpoint.lint.vocabulary import vocabulary
 from setpoint.model.pipeline import Pipeline
+from setpoint.prove.watch.bounds import Bounds, is_below
+from setpoint.prove.watch.sockets import Address, Listeners
+from setpoint.prove.watch.watch import NOBODY, Watch
 
 _READS = vocabulary(
     "select with values table from show describe desc explain set reset use cache uncache clear",
@@ -43,6 +46,8 @@ _STARTS = vocabulary(
     "subprocess.Popen os.system os.exec os.posix_spawn os.spawn os.startfile pty.spawn"
 )
 _SENDS = vocabulary("smtplib.send ftplib.sendcmd")
+_CONNECTS = vocabulary("socket.connect socket.sendto")
+_NAMED = 5
 _METHODS = (b"POST ", b"PUT ", b"PATCH ", b"DELETE ")
 
 
@@ -51,23 +56,42 @@ class _Hook:
 
     watcher: Callable[[str, tuple[Any, ...]], None] | None = None
     added = False
+    busy = threading.local()
+    """Of a thread that is looking at an event: looking makes events of its own."""
 
     @classmethod
     def tell(cls, event: str, arguments: tuple[Any, ...]) -> None:
-        if cls.watcher is not None:
+        if cls.watcher is None or getattr(cls.busy, "now", False):
+            return
+        cls.busy.now = True
+        try:
             cls.watcher(event, arguments)
+        finally:
+            cls.busy.now = False
 
 
 class Guard:
-    """Refuses what a pipeline's function writes, outside of the sandbox and temporary folders."""
+    """Refuses what a pipeline does outside of the sandbox and of temporary folders.
 
-    def __init__(self, root: Path, folder: Path, own: str = "") -> None:
-        self._root, self._folder = os.path.realpath(root), os.path.realpath(folder)
-        self._own = os.path.join(self._root, own) if own and "://" not in own else own
+    A refusal lasts: code that catches every error does not get away with it.
+    """
+
+    def __init__(self, root: Path, folder: Path, own: str = "", watch: Watch = NOBODY) -> None:
+        self.bounds = Bounds.of(root, folder, own)
+        self._watch = watch
+        self._listeners = Listeners(os.getpid())
         self.reads: tuple[str, ...] | None = None
         """Folders that the function reads past its sources; None before it was called."""
-        self._caught: RefusedError | None = None
+        self._caught: list[RefusedError] = []
         self._label = ""
+
+    def refusal(self) -> RefusedError | None:
+        """What was refused since the last time this was asked, in whatever process it was."""
+        caught, self._caught = self._caught, []
+        if seen := self._watch.refused():
+            more = f" and {len(seen) - _NAMED} more" if len(seen) > _NAMED else ""
+            caught.append(_refused(self._label, f"{'; '.join(seen[:_NAMED])}{more}"))
+        return caught[0] if caught else None
 
     def refuse_what_lint_sees(self, pipeline: Pipeline) -> None:
         """Refuse writes and effects that the code tells, and that no call would show here.
@@ -102,9 +126,9 @@ class Guard:
 
         declared = frozenset(file for frame in given for file in files_of(frame))
         past = sorted(files_of(result) - declared)
-        own = next((file for file in past if self._own and _is_below(file, self._own)), None)
-        if own is not None:
-            raise _reads_itself(label, self._own)
+        target = self.bounds.own
+        if target and any(is_below(os.path.realpath(file), target) for file in past):
+            raise _reads_itself(label, target)
         self.reads = tuple(dict.fromkeys(os.path.dirname(file) for file in past))
 
     @contextmanager
@@ -114,7 +138,7 @@ class Guard:
         if not _Hook.added:
             sys.addaudithook(_Hook.tell)
             _Hook.added = True
-        self._caught, self._label = None, label
+        self._label, before = label, len(self._caught)
         try:
             with watched(self._refuse, self._look_at_sql):
                 _Hook.watcher = self._look_at_event
@@ -123,14 +147,12 @@ class Guard:
                 finally:
                     _Hook.watcher = None
         finally:
-            # A function that catches every error does not get away with it.
-            if self._caught is not None:
-                raise self._caught
+            if len(self._caught) > before:
+                raise self._caught[before]
 
     def _refuse(self, what: str) -> None:
-        _Hook.watcher = None  # making the error may open files
-        self._caught = self._caught or _refused(self._label, what)
-        raise self._caught
+        self._caught.append(_refused(self._label, what))
+        raise self._caught[-1]
 
     def _look_at_sql(self, text: str) -> None:
         if writes_by_sql(text):
@@ -157,19 +179,17 @@ class Guard:
             self._refuse(f"an HTTP {bytes(arguments[1][:8]).split()[0].decode()}")
         elif event in _SENDS:
             self._refuse(event)
+        elif event in _CONNECTS:
+            address = Address.of(arguments[1])
+            if not address.is_harmless and not self._listeners.own(address):
+                self._refuse(f"a connection to {address}")
 
     def _is_outside(self, path: Any) -> bool:
         """Whether a path is one that somebody else may read after the run."""
         if isinstance(path, int) or path in (":memory:", ""):
             return False
-        place = os.path.realpath(os.fsdecode(path).removeprefix("file:").partition("?")[0])
-        if place.startswith("/dev/") or "/__pycache__" in place or place == os.devnull:
-            return False
-        if _is_below(place, self._folder):
-            return False
-        if _is_below(place, self._root):
-            return True
-        return not _is_below(place, os.path.realpath(tempfile.gettempdir()))
+        text = os.fsdecode(path).removeprefix("file:").partition("?")[0]
+        return self.bounds.is_outside(os.path.realpath(text))
 
 
 # What Python itself announces before it happens.
@@ -206,10 +226,6 @@ def writes_by_sql(text: str) -> bool:
     return any(item.verb not in ("select", "other", "view") for item in statements)
 
 
-def _is_below(place: str, folder: str) -> bool:
-    return place == folder or place.startswith(f"{folder}{os.sep}")
-
-
 def _listed(file: str, doings: list[Doing]) -> str:
     shown = "; ".join(str(doing) for doing in doings[:3])
     more = f" and {len(doings) - 3} more" if len(doings) > 3 else ""
@@ -224,7 +240,7 @@ def _refused(label: str, what: str) -> RefusedError:
         "own is not repeated safely, and a proof cannot redirect it.",
         state=f"The call was stopped. {NOTHING_STARTED.partition(';')[2].strip().capitalize()}",
         next="Return the rows instead; what they go to is the pipeline's target, or that of "
-        "another pipeline.",
+        "another pipeline. What it has to read elsewhere, declare as a source.",
     )
 
 

@@ -21,10 +21,12 @@ from setpoint.model.window import Window
 from setpoint.project.config import Config
 from setpoint.prove.case import Case
 from setpoint.prove.certificate import code_of, versions
+from setpoint.prove.ended import ProofEnded
 from setpoint.prove.experiments import Choice, choose
 from setpoint.prove.given import Given
 from setpoint.prove.sandbox import open_sandbox
 from setpoint.prove.trials import TRIALS, trial_of
+from setpoint.prove.watch.watch import NOBODY, Watch
 
 __all__ = ["Choice", "choose", "prove_pipeline"]
 
@@ -45,6 +47,7 @@ def prove_pipeline(
     keep: bool = False,
     scratch_metastore: bool = False,
     given: Given | None = None,
+    watch: Watch = NOBODY,
     tell: Callable[[str], None] = lambda message: None,
     warn: Callable[[str], None] = lambda message: None,
     begun: Callable[[Proof], None] = lambda proof: None,
@@ -85,6 +88,7 @@ def prove_pipeline(
             keep=keep,
             scratch_metastore=scratch_metastore,
             given=given,
+            watch=watch,
             tell=tell,
             warn=warn,
         ) as sandbox:
@@ -92,27 +96,32 @@ def prove_pipeline(
             proof = _with_clean(proof, case)
             begun(proof)
             if "writes" in choice.names:
-                told(Result("writes", "passed", "the function writes nothing by itself"))
+                told(Result("writes", "passed", _nothing_written(watch)))
             for name in choice.names:
                 if name in TRIALS:
                     tell(f"experiment  {name}")
                     told(_tried(case, name, now))
                     if given is not None and results[-1].difference is not None and case.unstable:
                         break  # whatever is varied, they would differ: a test need not wait for it
+            if (refusal := sandbox.guard.refusal()) is not None:
+                raise refusal
             proof = replace(proof, notes=_notes(case, proof))
+        proof = replace(proof, unwatched=sandbox.watched.unwatched)
+    except KeyboardInterrupt as stop:
+        tried = {result.experiment for result in results}
+        untried = tuple(name for name in choice.names if name not in tried)
+        ended = replace(
+            proof,
+            results=tuple(results),
+            untried=untried,
+            unwatched=watch.unwatched,
+            seconds=(now() - began).total_seconds(),
+        )
+        raise ProofEnded(ended, "Nothing of production was written.") from stop
     except RefusedError as error:
         if error.code not in _VERDICTS:
             raise
-        told(
-            Result(
-                _VERDICTS[error.code],
-                "failed",
-                f"{error.code}  {error.what}",
-                cause=error.why,
-                repair=error.next,
-                detail={"cause": _CAUSES[error.code], "error": error.as_dict()},
-            )
-        )
+        told(_failed(_VERDICTS[error.code], error))
     return replace(proof, results=tuple(results), seconds=(now() - began).total_seconds())
 
 
@@ -138,13 +147,18 @@ def _around(
 def _with_clean(proof: Proof, case: Case) -> Proof:
     """The proof with what the clean run says; without one there is nothing to compare with."""
     case.tell("clean run")
+    guard = case.sandbox.guard
     try:
         clean = case.clean
         state = clean.bind().target.inspect([case.window])[case.window]
     except SetpointError as error:
+        if (refusal := guard.refusal()) is not None:
+            raise refusal from error
         if error.code in _VERDICTS:
             raise
         raise _not_tried(case, error) from error
+    if (refusal := guard.refusal()) is not None:
+        raise refusal
     pins = case.sandbox.inputs.recorded
     inputs = {
         name: {key: value for key, value in known[case.window.id].items() if key in _SHOWN}
@@ -162,19 +176,34 @@ def _tried(case: Case, name: str, now: Callable[[], datetime]) -> Result:
     try:
         result = trial_of(name)(case)
     except SetpointError as error:
-        result = Result(
-            name,
-            "failed",
-            f"{error.code}  {error.what}",
-            cause=error.why,
-            repair=error.next,
-            detail={"cause": error.code, "error": error.as_dict()},
-        )
+        result = _failed(name, error)
     except Exception as error:
         trace = traceback.format_exception(error)
         detail = {"cause": type(error).__name__, "trace": "".join(trace)}
         result = Result(name, "failed", f"an unexpected error: {words_of(error)}", detail=detail)
+    # Whatever became of the rows: what was refused on the way is the answer.
+    if (refusal := case.sandbox.guard.refusal()) is not None:
+        result = _failed(name, refusal)
     return replace(result, seconds=(now() - began).total_seconds())
+
+
+def _failed(name: str, error: SetpointError) -> Result:
+    detail = {"cause": error.code, "error": error.as_dict()}
+    if error.code in _CAUSES:
+        detail |= {"cause": _CAUSES[error.code]}
+    return Result(
+        name,
+        "failed",
+        f"{error.code}  {error.what}",
+        cause=error.why,
+        repair=error.next,
+        detail=detail,
+    )
+
+
+def _nothing_written(watch: Watch) -> str:
+    seen = "" if watch.why else "; all of its processes were watched"
+    return f"the function writes nothing by itself{seen}"
 
 
 def _notes(case: Case, proof: Proof) -> tuple[str, ...]:

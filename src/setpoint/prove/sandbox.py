@@ -28,11 +28,14 @@ from setpoint.prove.guard import Guard
 from setpoint.prove.inputs import Inputs, Preparation, Sample
 from setpoint.prove.likeness import Likeness
 from setpoint.prove.metastore import forget_database, make_database, own_metastore
+from setpoint.prove.needs import Watched, master_of, remote_inputs
 from setpoint.prove.redirection import Redirection
 from setpoint.prove.request import Spec
-from setpoint.prove.servers import refuse_production, scratch_database, throw_away_server
+from setpoint.prove.scratch import scratch_database
+from setpoint.prove.servers import throw_away_server
 from setpoint.prove.size import merged, small_settings
 from setpoint.prove.trial import Trial
+from setpoint.prove.watch.watch import NOBODY, Watch
 
 _NAMED = 5
 
@@ -51,6 +54,7 @@ class Sandbox:
         production: Config,
         project: Project,
         parameters: Mapping[str, Any],
+        watch: Watch = NOBODY,
     ) -> None:
         self.pipeline, self.project, self.parameters = pipeline, project, parameters
         self.production = production
@@ -59,7 +63,8 @@ class Sandbox:
         self.windows: Sequence[Window] = ()
         self.connectors: frozenset[str] = frozenset()
         own = (pipeline.target.path or "") if isinstance(pipeline.target, Delta) else ""
-        self.guard = Guard(Path(production.root), Path(spec.folder), own)
+        self.guard = Guard(Path(production.root), Path(spec.folder), own, watch)
+        self.watched = Watched(watch, self.guard.bounds)
         self.likeness = Likeness(pipeline, spec.redirection)
         self._spec = spec
         self._trials: dict[str, Trial] = {}
@@ -99,7 +104,8 @@ class Sandbox:
         """The trial of that name; its table is empty when it is first asked for."""
         if name not in self._trials:
             trial = self._bare(name)
-            self._make_room(name)
+            with self.watched.watch.own_doing():
+                self._make_room(name)
             self._trials[name] = trial
         return self._trials[name]
 
@@ -136,6 +142,7 @@ def open_sandbox(
     keep: bool = False,
     scratch_metastore: bool = False,
     given: Given | None = None,
+    watch: Watch = NOBODY,
     tell: Callable[[str], None] = _silent,
     warn: Callable[[str], None] = _silent,
 ) -> Iterator[Sandbox]:
@@ -157,6 +164,7 @@ def open_sandbox(
             parameters=parameters,
             sample=sample,
             given=given,
+            watch=watch,
             tell=tell,
             warn=warn,
         ) as sandbox,
@@ -190,6 +198,7 @@ def sandbox_at(
     parameters: Mapping[str, Any] | None = None,
     sample: str = "",
     given: Given | None = None,
+    watch: Watch = NOBODY,
     tell: Callable[[str], None] = _silent,
     warn: Callable[[str], None] = _silent,
 ) -> Iterator[Sandbox]:
@@ -213,7 +222,7 @@ def sandbox_at(
             settings=settings,
             given=given is not None,
         )
-        sandbox = Sandbox(spec, pipeline, config, project, values)
+        sandbox = Sandbox(spec, pipeline, config, project, values, watch)
         production = Adapters(replace(project.config, landing=_landing(config)), project.sessions)
         sandbox.connectors = _connectors(pipeline, production, sandbox, given=made)
         sandbox.windows = windows
@@ -223,7 +232,10 @@ def sandbox_at(
         )
         sandbox.inputs = preparation.prepare(sandbox.session, windows, windows[0])
         sandbox.windows = [item for item in windows if not sandbox.inputs.missing(item)]
-        yield sandbox
+        remote = remote_inputs(pipeline, sandbox.inputs, project.adapters)
+        scratch = redirection.server if config.prove_postgres else ""
+        with sandbox.watched.begun(remote, scratch, master_of(config)):
+            yield sandbox
 
 
 @contextmanager
@@ -285,10 +297,10 @@ def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Ite
         yield ""
     elif config.prove_postgres:
         with Project(config) as project:
-            url = project.adapters.server(config.prove_postgres).url
-            refuse_production(url, project.adapters.server(target.connection).url)
-        with scratch_database(url, token) as scratch:
-            yield scratch
+            scratch = project.adapters.server(config.prove_postgres)
+            production = project.adapters.server(target.connection)
+        with scratch_database(scratch, production, token) as url:
+            yield url
     else:
         with throw_away_server(folder) as own:
             yield own

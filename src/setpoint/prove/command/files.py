@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from setpoint.model.proof import Difference
 from setpoint.prove.command import trees
+from setpoint.prove.command.copying import copy
+from setpoint.prove.command.links import resolved, why_not_restorable
 from setpoint.prove.command.places import Place, Question, Sight, Watching
 from setpoint.sources.existing import ExistingTable, open_table
 from setpoint.targets.delta.storage import COMMIT, Storage
@@ -45,23 +46,38 @@ class FilePlace:
     def address(self) -> str:
         return str(self.path)
 
-    def refusal(self) -> str:
-        return ""
+    @property
+    def identity(self) -> str:
+        try:
+            return str(resolved(self.path)[0])
+        except OSError:
+            return str(self.path)  # links in a circle lead nowhere
+
+    def refusal(self, beside: Sequence[Place]) -> str:
+        return why_not_restorable(self.path, [Path(place.identity) for place in beside])
 
     def keep(self, folder: Path) -> None:
         trees.keep(self.path, folder)
 
+    def remember(self, folder: Path) -> None:
+        trees.keep(self.path, folder)
+
     def restore(self, folder: Path) -> None:
-        trees.restore(folder, self.path)
+        trees.restore(folder, exact=True)
 
     def reset(self, folder: Path) -> None:
-        self.restore(folder)
+        trees.restore(folder)
+
+    def elsewhere(self, folder: Path) -> str:
+        return trees.pointed_elsewhere(folder)
 
     def copy_in(self, folder: Path) -> Self:
         return replace(self, path=folder / self.path.name)
 
     def fill(self, original: Place) -> None:
-        _fill(self.path, Path(original.address))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.exists(original.address):
+            copy(Path(original.address), self.path)
 
     def left_out(self) -> str:
         return ""
@@ -145,14 +161,6 @@ class FolderTable(FilePlace):
         return Sight(_digest(visible), _digest(everything))
 
 
-def _fill(path: Path, original: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / ".copying"
-    trees.keep(original, beside)
-    trees.restore(beside, path)
-    shutil.rmtree(beside)
-
-
 def _listed(root: Path) -> Iterator[tuple[str, int]]:
     """All files below, with one number for size and time; one that goes meanwhile is gone."""
     waiting = [str(root)]
@@ -169,7 +177,8 @@ def _listed(root: Path) -> Iterator[tuple[str, int]]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     else:
-                        yield os.path.relpath(entry.path, root), _state_of(entry.stat())
+                        state = _state_of(entry.stat(follow_symlinks=False))
+                        yield os.path.relpath(entry.path, root), state
         except (FileNotFoundError, NotADirectoryError):
             continue
 

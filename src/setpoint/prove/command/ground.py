@@ -155,7 +155,7 @@ class Ground:
     def keep_tables(self, state: str) -> None:
         """Keep the tables as they are now, to compare with later."""
         for table in self.tables:
-            table.keep(self.kept_as(state, table))
+            table.remember(self.kept_as(state, table))
 
     def rows_in(self, state: str) -> dict[str, int]:
         return {

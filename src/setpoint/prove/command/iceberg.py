@@ -8,17 +8,19 @@ run can still be read. At the end the files go back as well.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, UsageError
 from setpoint.model.proof import Difference
 from setpoint.prove.command import trees
+from setpoint.prove.command.entries import names_of, remove
 from setpoint.prove.command.files import listing
+from setpoint.prove.command.links import why_not_restorable
 from setpoint.prove.command.places import Place, Question, Sight, Watching
 from setpoint.targets.iceberg.catalog import CatalogSettings, TableName
 
@@ -48,30 +50,44 @@ class IcebergTable:
     def address(self) -> str:
         return str(self.table)
 
-    def refusal(self) -> str:
+    @property
+    def identity(self) -> str:
+        return self.label
+
+    def refusal(self, beside: Sequence[Place]) -> str:
         location = _location(self.settings.open(), self.table)
-        if location and _local(location) is None:
+        place = _local(location)
+        if location and place is None:
             return "its files lie in an object store"
-        return ""
+        if place is None:
+            return ""
+        return why_not_restorable(place, [Path(other.identity) for other in beside])
 
     def keep(self, folder: Path) -> None:
+        """The pointer and the files: a command may remove what the pointer leads to."""
+        self.remember(folder)
+        if (place := _local(_kept(folder)["location"])) is not None:
+            trees.keep(place, folder / _FILES)
+
+    def remember(self, folder: Path) -> None:
+        """The pointer alone: between trials the files stay."""
         folder.mkdir(parents=True)
         catalog = self.settings.open()
         pointer, location = _pointer(catalog, self.table), _location(catalog, self.table)
         state = {"pointer": pointer, "location": location}
-        if (place := _local(location)) is not None:
-            trees.keep(place, folder / _FILES, links=True)
         (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
 
     def restore(self, folder: Path) -> None:
         """The pointer first: what it points to is there, whatever becomes of us."""
         state = _kept(folder)
-        left = _location(self.settings.open(), self.table)
+        left = _local(_location(self.settings.open(), self.table))
         self.reset(folder)
-        if state["pointer"] and (place := _local(state["location"])) is not None:
-            trees.restore(folder / _FILES, place)
-        elif not state["pointer"] and (place := _local(left)) is not None:
-            trees.remove(place)
+        if state["pointer"] and _local(state["location"]) is not None:
+            trees.restore(folder / _FILES, exact=True)
+        elif not state["pointer"] and left is not None:
+            _remove_new(left, (folder / _STATE).stat().st_ctime_ns, self.label)
+        if (found := _pointer(self.settings.open(), self.table)) != state["pointer"]:
+            raise _not_restored(self.label, f"the catalog points to {found or 'no table'}")
 
     def reset(self, folder: Path) -> None:
         wanted, catalog = _kept(folder)["pointer"], self.settings.open()
@@ -81,6 +97,9 @@ class IcebergTable:
             catalog.drop_table(self.table.identifier)
         if wanted:
             catalog.register_table(self.table.identifier, wanted)
+
+    def elsewhere(self, folder: Path) -> str:
+        return ""
 
     def copy_in(self, folder: Path) -> Place:
         raise UsageError(
@@ -202,3 +221,21 @@ def _local(location: str) -> Path | None:
     if not location or parsed.scheme not in ("", "file"):
         return None
     return Path(unquote(parsed.path))
+
+
+def _remove_new(place: Path, since: int, label: str) -> None:
+    """Remove the files of a table that the command has made, unless some were there before."""
+    for name in names_of(place):
+        if (place / name).lstat().st_ctime_ns < since:
+            raise _not_restored(label, f"{place / name} was there before the table was made")
+    remove(place)
+
+
+def _not_restored(label: str, why: str) -> PermanentError:
+    return PermanentError(
+        "SP-V23",
+        f"{label} could not be restored: {why}.",
+        why="The command has changed more than rows.",
+        state="What the table was is kept.",
+        next="Make the table as it was.",
+    )

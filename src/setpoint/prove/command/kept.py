@@ -1,8 +1,8 @@
 """The state before a proof: kept on disk until it is restored, whatever becomes of the prover.
 
 Everything is kept first; then a marker is written, and only then may a command run. As long as the
-marker is there, the places may be in any state, and `restore` brings them back. Without a marker
-nothing has been touched.
+marker is there, the places may be in any state, and `restore` brings them back. It goes when every
+place was compared with what was kept. Without a marker nothing has been touched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from setpoint.prove.folders import write_whole
 
 MARKER = "restore.json"
 _RUNNING = "running.jsonl"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,23 @@ class Kept:
             place.reset(self.of(place))
 
     def restore(self, copies: Sequence[Place] = ()) -> None:
-        """Bring everything back exactly, remove copies, and forget about it."""
+        """Bring everything back exactly, remove copies, and forget about it.
+
+        One place that cannot be brought back keeps no other from it; then all is remembered.
+        """
+        failures: list[PermanentError] = []
         for place in self.places:
             try:
                 place.restore(self.of(place))
             except Exception as error:
-                raise _not_restored(place.label, self.folder, error) from error
+                failures.append(_not_restored(place.label, self.folder, error))
         for copy in copies:
-            copy.discard()
+            try:
+                copy.discard()
+            except Exception as error:
+                failures.append(_not_removed(copy.label, self.folder, error))
+        if failures:
+            raise _together(failures)
         (self.folder / MARKER).unlink(missing_ok=True)
 
 
@@ -81,16 +90,20 @@ def keeping(
         "places": [],
         "copies": [_spec(place) for place in copies],
         "labels": [place.label for place in originals],
+        "identities": [place.identity for place in originals],
     }
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, mode=0o700)
     kept = Kept(folder, tuple(chosen.values()))
     write_whole(folder / MARKER, json.dumps(marker), lasting=True)
     try:
         for place in originals:
             if (copy := chosen[place.name]) is not place:
-                copy.fill(place)
+                with _keeping(place):
+                    copy.fill(place)
         for place in kept.places:
-            place.keep(kept.of(place))
+            with _keeping(place):
+                place.keep(kept.of(place))
+        os.sync()  # a power failure must not take the copies and leave what the command did
         known = {**marker, "places": [_spec(place) for place in own]}
         write_whole(folder / MARKER, json.dumps(known), lasting=True)
         yield kept
@@ -152,6 +165,8 @@ def restore_left(
             next="Wait for its end. If that machine is gone, restore there or remove "
             f"{folder / MARKER}",
         )
+    if marker.get("format") != _FORMAT:
+        raise _of_another_version(folder)
     _end_left_running(folder)
     here = Path(marker["here"])
     copies = tuple(opened(marker["copies"], here))
@@ -160,15 +175,65 @@ def restore_left(
     return tuple(marker["labels"])
 
 
-def labels_of(folder: Path) -> tuple[str, ...]:
-    """What a proof that was left behind has kept."""
+def identities_of(folder: Path) -> tuple[str, ...]:
+    """What a proof that was left behind has kept, whatever names it had for it."""
     marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-    return tuple(marker["labels"])
+    return tuple(marker.get("identities", marker["labels"]))
 
 
 def _spec(place: Place) -> str:
     """A place as it is found again."""
     return f"{place.name}={place.label}"
+
+
+@contextmanager
+def _keeping(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PermanentError(
+            "SP-V28",
+            f"The state of {place.label} could not be kept: {words_of(error)}",
+            why="Without a copy it could not be brought back after the proof. The copy needs as "
+            "much room as the table, below the project's folder.",
+            state=NOTHING_STARTED,
+            next="Make room, or make it readable. Or prove the command on a small copy.",
+        ) from error
+
+
+def _of_another_version(folder: Path) -> PermanentError:
+    return PermanentError(
+        "SP-V23",
+        f"{folder} was kept by another version of setpoint.",
+        why="What it holds is not read by guessing.",
+        state="The tables are as the command left them; their state before the proof is kept.",
+        next=f"Restore with that version: setpoint prove --restore {folder}. Or copy the files "
+        f"back by hand, from {folder / 'before'}, and remove {folder / MARKER}",
+    )
+
+
+def _not_removed(label: str, folder: Path, error: Exception) -> PermanentError:
+    told = f"{error.code}  {error.what}" if isinstance(error, SetpointError) else words_of(error)
+    return PermanentError(
+        "SP-V23",
+        f"The copy {label} could not be removed: {told}",
+        why="It belongs to the proof, and nobody else needs it.",
+        state="The table that it is a copy of was only read.",
+        next=f"Remove the cause, then: setpoint prove --restore {folder}",
+    )
+
+
+def _together(failures: Sequence[PermanentError]) -> PermanentError:
+    first, *others = failures
+    if not others:
+        return first
+    return PermanentError(
+        "SP-V23",
+        " ".join([first.what, *(error.what for error in others)]),
+        why=first.why,
+        state=first.state,
+        next=first.next,
+    )
 
 
 def _not_restored(label: str, folder: Path, error: Exception) -> PermanentError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -118,20 +118,32 @@ class Place(Protocol):
         """What a command needs to know to find it."""
         ...
 
-    def refusal(self) -> str:
-        """Why it cannot be brought back to what it was; empty when it can."""
+    @property
+    def identity(self) -> str:
+        """One text for whatever names lead to the same place; of a file, its path without links."""
+        ...
+
+    def refusal(self, beside: Sequence[Place]) -> str:
+        """Why it cannot be brought back to what it was; empty when it can.
+
+        What lies `beside` it is brought back as well.
+        """
         ...
 
     def keep(self, folder: Path) -> None:
-        """Keep its state in a folder that does not exist yet."""
+        """Keep its state in a folder that does not exist yet, to bring it back."""
         ...
 
     def restore(self, folder: Path) -> None:
-        """Bring it back to the state that was kept, exactly."""
+        """Bring it back to the state that was kept, and compare; what differs is an error."""
         ...
 
     def reset(self, folder: Path) -> None:
         """Bring it back for the next trial: rows, not yet everything that is left behind."""
+        ...
+
+    def elsewhere(self, folder: Path) -> str:
+        """Why it is another place now than when it was kept, in words; empty when it is not."""
         ...
 
     def copy_in(self, folder: Path) -> Place:
@@ -157,6 +169,10 @@ class Place(Protocol):
 
 class Table(Place, Protocol):
     """A place that holds rows."""
+
+    def remember(self, folder: Path) -> None:
+        """Keep its rows in a folder that does not exist yet, to compare with them."""
+        ...
 
     def exists(self, folder: Path) -> bool:
         """Whether there was a table when the state was kept."""

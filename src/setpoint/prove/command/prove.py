@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,13 +21,23 @@ from setpoint.model.proof import Proof, Result
 from setpoint.project.wiring import Project
 from setpoint.prove.command import attempts, windows
 from setpoint.prove.command.elsewhere import surroundings
+from setpoint.prove.command.entries import remove
 from setpoint.prove.command.ground import Clean, Ground
-from setpoint.prove.command.kept import MARKER, Kept, keeping, labels_of, left_behind, restore_left
+from setpoint.prove.command.kept import (
+    MARKER,
+    Kept,
+    identities_of,
+    keeping,
+    left_behind,
+    restore_left,
+)
+from setpoint.prove.command.links import is_below, resolved
 from setpoint.prove.command.moments import Observed
 from setpoint.prove.command.neighbours import neighbours
 from setpoint.prove.command.places import Place, Question, Table
 from setpoint.prove.command.tables import place_named, places_of
 from setpoint.prove.command.words import Command
+from setpoint.prove.ended import ProofEnded
 from setpoint.prove.experiments import choose
 from setpoint.prove.folders import COMMANDS
 from setpoint.prove.processes import Ended
@@ -88,11 +98,13 @@ def prove(
     }
     in_place = [place for place in places if chosen[place.name] is place]
     for place in in_place:
-        if refusal := place.refusal():
+        if refusal := _holds(place, folder) or place.refusal(in_place):
             raise _cannot_be_restored(place, refusal)
     if in_place:
         consent(in_place)
     began, code = around.now(), asked.command.fingerprint(around.here)
+    proof: Proof | None = None
+    results: list[Result] = []
     try:
         with keeping(folder, places, chosen, around.here) as kept:
             working = [_table(chosen[table.name]) for table in tables]
@@ -114,13 +126,33 @@ def prove(
                 ),
             )
             around.begun(proof)
-            results = [_each(name, asked, ground, clean, around.done) for name in experiments]
+            for name in experiments:
+                results.append(_each(name, asked, ground, clean, around.done))
+    except KeyboardInterrupt as stop:
+        if proof is None:
+            raise
+        untried = experiments[len(results) :]
+        seconds = (around.now() - began).total_seconds()
+        ended = replace(proof, results=tuple(results), untried=untried, seconds=seconds)
+        raise ProofEnded(ended, _as_they_were(places)) from stop
     finally:
         # With a marker in it, it is what a table can still be restored from.
         if not asked.keep and not (folder / MARKER).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                remove(folder)
     seconds = (around.now() - began).total_seconds()
     return replace(proof, results=tuple(results), seconds=seconds)
+
+
+def _holds(place: Place, folder: Path) -> str:
+    """Why a place cannot be kept in a folder that lies in it."""
+    if is_below(resolved(folder)[0], Path(place.identity)):
+        return "the copies that a proof makes would lie in it"
+    return ""
+
+
+def _as_they_were(places: Sequence[Place]) -> str:
+    return f"Restored and compared: {', '.join(place.label for place in places)}."
 
 
 def _left_out(copied: Sequence[Place]) -> Iterator[str]:
@@ -155,12 +187,12 @@ def _ground(
 
 def restore_all(project: Project, places: Sequence[Place], note: Told) -> None:
     """Restore what earlier proofs could not; one that is under way elsewhere is left alone."""
-    ours = {place.label for place in places}
+    ours = {place.identity for place in places}
     for folder in left_behind(folder_of(project)):
         try:
             labels = restore_folder(folder, project)
         except TransientError:
-            if ours & set(labels_of(folder)):
+            if ours & set(identities_of(folder)):
                 raise
             continue
         note(f"restored what a proof that was ended has left: {', '.join(labels)}")
@@ -192,6 +224,9 @@ def clean_run(ground: Ground, named: Mapping[str, str]) -> Clean:
         ended, seen = ground.watched()
     if ended.code != 0:
         raise _clean_run_failed(ground.command, named, ended)
+    for place in ground.places:
+        if moved := place.elsewhere(ground.kept.of(place)):
+            raise _pointed_elsewhere(place, moved)
     ground.keep_tables("expected")
     for table in ground.tables:
         if not table.exists(ground.kept_as("expected", table)):
@@ -303,6 +338,19 @@ def _nothing_written(tables: Sequence[Table], window: str) -> PermanentError:
         state="Everything is as it was.",
         next="Correct --table, or prove a window that is not loaded yet"
         + (f" instead of {window}." if window else "."),
+    )
+
+
+def _pointed_elsewhere(place: Place, moved: str) -> RefusedError:
+    return RefusedError(
+        "SP-V22",
+        f"The command makes {place.name} another place: {moved}.",
+        why="A proof brings back what it knows of. What the command writes at the other end of a "
+        "link, and what an earlier run has left there, it would not.",
+        state="The link is as it was, and so is what it leads to. What the command has written "
+        "at its other end is still there.",
+        next=f"Let the command take the place: write {{{place.name}}} into it, and it works on a "
+        "copy.",
     )
 
 

@@ -87,6 +87,10 @@ def places_of(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise _unreadable(f"two places are called {twice}")
+    known: dict[str, str] = {}
+    for place in (*found, *others):
+        if (first := known.setdefault(place.identity, place.name)) != place.name:
+            raise _unreadable(f"{first} and {place.name} are two names of one place: {place.label}")
     return found, (*found, *others)
 
 

@@ -22,7 +22,8 @@ def as_data(proof: Proof) -> dict[str, Any]:
         "schema": SCHEMA,
         "subject": proof.subject,
         "window": proof.window,
-        "proven": proof.proven,
+        "proven": proof.verdict == "proven",
+        "verdict": proof.verdict,
         "experiments": proof.experiments,
         "sample": proof.sample,
         "rows": proof.rows,
@@ -32,6 +33,8 @@ def as_data(proof: Proof) -> dict[str, Any]:
         "versions": {"setpoint": proof.version, **proof.versions},
         "inputs": {name: dict(item) for name, item in proof.inputs.items()},
         "notes": list(proof.notes),
+        "unwatched": list(proof.unwatched),
+        "untried": list(proof.untried),
         "results": [_result(item) for item in proof.results],
     }
 
@@ -55,6 +58,8 @@ def from_data(data: Mapping[str, Any]) -> Proof:
         version=versions.pop("setpoint", ""),
         versions=versions,
         notes=tuple(data["notes"]),
+        unwatched=tuple(data.get("unwatched", ())),
+        untried=tuple(data.get("untried", ())),
     )
 
 

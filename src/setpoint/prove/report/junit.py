@@ -28,6 +28,8 @@ def _suite(proof: Proof) -> Iterator[str]:
     )
     yield "<properties>"
     known = {"verdict": verdict(proof), "code": proof.code, "sample": proof.sample or "none"}
+    if proof.unwatched:
+        known["not watched"] = "; ".join(proof.unwatched)
     for name, value in {**known, "setpoint": proof.version, **proof.versions}.items():
         yield f"<property name={_quoted(name)} value={_quoted(value)}/>"
     yield "</properties>"

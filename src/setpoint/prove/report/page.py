@@ -24,11 +24,13 @@ _SETS = {"quick": "the quick set", "full": "the full set", "chosen": "chosen one
 
 def page(proofs: Sequence[Proof]) -> str:
     """The whole document; one section per proof."""
-    proven = sum(proof.proven for proof in proofs)
     if len(proofs) == 1:
-        heading = f"{label(proofs[0])}: {'proven' if proven else 'not proven'}"
+        heading = f"{label(proofs[0])}: {proofs[0].verdict}"
     else:
+        proven = sum(proof.verdict == "proven" for proof in proofs)
         heading = f"{proven} of {len(proofs)} proven"
+        if unwatched := sum(proof.verdict == "proven, not watched" for proof in proofs):
+            heading += f", {unwatched} without being watched"
     versions = {f"setpoint {proof.version}" for proof in proofs if proof.version}
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=_text(f"setpoint proof, {heading}"),
@@ -50,7 +52,8 @@ def _proof(proof: Proof) -> str:
             "<h2>What was tried</h2>",
             f"<ul>{''.join(_experiment(result) for result in proof.results)}</ul>",
             _inputs(proof.inputs),
-            _notes(proof.notes),
+            _notes("Not watched", proof.unwatched),
+            _notes("Not as in production", proof.notes),
             "</section>",
         )
     )
@@ -147,9 +150,9 @@ def _inputs(inputs: Mapping[str, Mapping[str, object]]) -> str:
     return f"<h2>Pinned inputs</h2>\n<dl>{facts}</dl>"
 
 
-def _notes(notes: Sequence[str]) -> str:
+def _notes(heading: str, notes: Sequence[str]) -> str:
     told = "".join(f"<p>{_words(note)}</p>" for note in notes)
-    return f"<h2>Not as in production</h2>\n{told}" if told else ""
+    return f"<h2>{heading}</h2>\n{told}" if told else ""
 
 
 def _words(value: str) -> str:

@@ -25,7 +25,7 @@ def one_line(text: object) -> str:
 
 def verdict(proof: Proof) -> str:
     """The answer in one sentence."""
-    return f"{'Proven' if proof.proven else 'Not proven'}: {outcome(proof)}."
+    return f"{proof.verdict.capitalize()}: {outcome(proof)}."
 
 
 def outcome(proof: Proof) -> str:
@@ -36,6 +36,10 @@ def outcome(proof: Proof) -> str:
     if proof.proven:
         every = "the one experiment" if len(tried) == 1 else f"all {len(tried)} experiments"
         return f"{every} ended in the state of one clean run{also}"
+    if proof.untried:
+        also += f"; ended before {', '.join(proof.untried)}"
+    if proof.verdict == "not finished":
+        return f"{len(tried)} ended in the state of one clean run{also}"
     if not tried:
         return f"nothing could be tried{also}"
     # Without a difference nothing was seen of the end state: something else went wrong.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,7 +82,11 @@ class PostgresTable:
         plain = all(_PLAIN.fullmatch(part) for part in (self.table.schema, self.table.table))
         return str(self.table) if plain else self.table.sql
 
-    def refusal(self) -> str:
+    @property
+    def identity(self) -> str:
+        return self.label
+
+    def refusal(self, beside: Sequence[Place]) -> str:
         with self.server.session(f"looking at {self.table}") as connection:
             found = structure_of(connection, self.table)
             if found is not None and found.kind not in ("r", "p"):
@@ -110,6 +114,9 @@ class PostgresTable:
                 if found.kind == "p":
                     state["relations"] = [r[0] for r in connection.execute(_RELATIONS).fetchall()]
         (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
+
+    def remember(self, folder: Path) -> None:
+        self.keep(folder)
 
     def restore(self, folder: Path) -> None:
         """Rows, structure and sequences, in one transaction."""
@@ -148,6 +155,9 @@ class PostgresTable:
 
     def reset(self, folder: Path) -> None:
         self.restore(folder)
+
+    def elsewhere(self, folder: Path) -> str:
+        return ""
 
     @property
     def is_copy(self) -> bool:
