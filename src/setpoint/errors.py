@@ -8,7 +8,7 @@ the two in step.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 UNCHANGED = "The target is unchanged."
 NOTHING_STARTED = "Nothing was started; the target is unchanged."
@@ -68,6 +68,7 @@ CODES: dict[str, str] = {
     "SP-H06": "a landed copy answers another question",
     "SP-H07": "a landed copy could not be made or read",
     "SP-H08": "a function's rows do not fit their schema",
+    "SP-H09": "an API sends more, or takes longer, than is permitted",
     # keys
     "SP-K01": "a value or a column cannot be part of a key",
     "SP-K02": "the table holds no rows to judge a key by",
@@ -167,6 +168,11 @@ class SetpointError(Exception):
             "state": self.state,
             "next": self.next,
         }
+
+    def scrub(self, scrubbed: Callable[[str], str]) -> None:
+        """Take out of its parts what must not be seen."""
+        self.what, self.why = scrubbed(self.what), scrubbed(self.why)
+        self.state, self.next = scrubbed(self.state), scrubbed(self.next)
 
 
 class UsageError(SetpointError):

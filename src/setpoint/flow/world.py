@@ -87,3 +87,5 @@ class World:
     warn: Callable[[str], None] = lambda message: None
     trigger: str = "python"
     resolved_default: bool = False
+    scrubbed: Callable[[str], str] = lambda text: text
+    """Takes out of a text what must not be seen, before it is recorded or told."""

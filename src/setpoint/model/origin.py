@@ -24,6 +24,7 @@ _SUFFIXES: dict[str, FileFormat] = {
     ".ndjson": "json",
 }
 _HOLE = re.compile(r"\{(start|end|date)(?::[^{}]*)?\}")
+_LOGIN = re.compile(r"[A-Za-z][\w+.-]*://[^/]*:[^/]*@")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _BOUNDED = 'Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.'
 _FILES = 'Write files("inbox/{date}/*.csv", schema="order_id long, amount decimal(12,2)").'
@@ -41,7 +42,7 @@ class Files:
     paths: tuple[str, ...]
     format: FileFormat
     schema: str = ""
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     absent: Absent = "fail"
 
     @property
@@ -174,6 +175,11 @@ def files(
     """
     if not paths or not all(isinstance(path, str) and path.strip("/ ") for path in paths):
         raise source_error(f"files() got {paths!r:.80} where paths belong", _FILES)
+    if any(_LOGIN.match(path) for path in paths):
+        raise source_error(
+            "files() got a path that holds a password, and paths are shown and recorded",
+            "Give the store's credentials by [spark.conf], as env:NAME, or by the environment.",
+        )
     known = format or _format_of(paths)
     if known not in get_args(FileFormat):
         raise source_error(

@@ -29,7 +29,8 @@ def proof_folder(root: Path, subject: str, *, keep: bool = False) -> Iterator[Pa
     safe = "".join(letter if letter.isalnum() else "_" for letter in subject)[:40]
     folder = parent / f"{safe}-{edge.new_attempt_id()}"
     try:
-        folder.mkdir(parents=True)
+        # It will hold rows of production.
+        folder.mkdir(mode=0o700, parents=True)
         (folder / _OWNER).write_text(json.dumps(edge.process_identity()), encoding="utf-8")
         if keep:
             (folder / _KEPT).touch()

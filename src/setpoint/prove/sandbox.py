@@ -16,6 +16,7 @@ from typing import Any
 from setpoint import edge
 from setpoint.flow.world import World
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import NOTHING, Secret
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres
 from setpoint.model.window import Window
 from setpoint.project.adapters import Adapters
@@ -278,20 +279,20 @@ def _connectors(
 
 
 @contextmanager
-def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Iterator[str]:
+def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Iterator[Secret]:
     """The URL of the PostgreSQL server that a proof writes to; empty if it needs none."""
     target = pipeline.target
     if not isinstance(target, Postgres):
-        yield ""
+        yield NOTHING
     elif config.prove_postgres:
         with Project(config) as project:
-            url = project.adapters.server(config.prove_postgres).url
-            refuse_production(url, project.adapters.server(target.connection).url)
+            url = project.adapters.server(config.prove_postgres).url.reveal()
+            refuse_production(url, project.adapters.server(target.connection).url.reveal())
         with scratch_database(url, token) as scratch:
-            yield scratch
+            yield Secret(scratch, whole=False)
     else:
         with throw_away_server(folder) as own:
-            yield own
+            yield Secret(own, whole=False)
 
 
 def _settings(

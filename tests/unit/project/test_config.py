@@ -74,7 +74,7 @@ def test_an_explicit_file_must_exist(tmp_path: Path) -> None:
 def test_the_ledger_lies_in_the_project(tmp_path: Path, text: str, end: str) -> None:
     """A relative path starts at the project's folder, not at the current one."""
     (tmp_path / "setpoint.toml").write_text(text)
-    assert find_config(tmp_path).ledger_url.endswith(end)
+    assert find_config(tmp_path).ledger_url.reveal().endswith(end)
 
 
 def test_the_ledger_can_be_named_by_a_variable(
@@ -83,7 +83,7 @@ def test_the_ledger_can_be_named_by_a_variable(
     """A password does not belong in a file that is committed; a missing variable is named."""
     (tmp_path / "setpoint.toml").write_text("[ledger]\nurl = 'env:LEDGER_URL'\n")
     monkeypatch.setenv("LEDGER_URL", "sqlite:///x/l.db")
-    assert find_config(tmp_path).ledger_url.endswith(f"{tmp_path}/x/l.db")
+    assert find_config(tmp_path).ledger_url.reveal().endswith(f"{tmp_path}/x/l.db")
     monkeypatch.delenv("LEDGER_URL")
     with pytest.raises(UsageError, match=r"LEDGER_URL is not set"):
         _ = find_config(tmp_path).ledger_url
