@@ -118,6 +118,7 @@ CODES: dict[str, str] = {
     "SP-V25": "another proof is under way on the same tables",
     "SP-V26": "the command does not write the table that was named",
     "SP-V27": "the command writes nothing, so nothing can be proven",
+    "SP-V28": "kept tables are not known to be this user's",
     "SP-V30": "a report of a proof could not be written",
     "SP-V31": "a git revision could not be looked at",
     "SP-V40": "an input of a test cannot be used",

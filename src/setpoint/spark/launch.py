@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from setpoint.edge import home_dir
 from setpoint.errors import UNTOUCHED, UsageError
 from setpoint.model.secret import Secret, scrubbed
 from setpoint.spark.classes import know_short_names
-from setpoint.spark.jars import home_dir, spark_version
+from setpoint.spark.jars import spark_version
 from setpoint.spark.java import find_java, java_command
 from setpoint.spark.submit import JAVA_OPTIONS, submit_arguments
 

@@ -16,7 +16,7 @@ from setpoint.errors import UsageError
 from setpoint.project.config import Config
 from setpoint.prove.certificate import PROOFS
 from setpoint.prove.experiments import EXPERIMENTS
-from setpoint.prove.folders import COMMANDS, PIPELINES, proof_folder
+from setpoint.prove.folders import COMMANDS, PIPELINES, made_here, proof_folder
 from setpoint.prove.inputs import Sample
 from setpoint.prove.pipeline import choose
 from setpoint.prove.redirection import CATALOG, CONNECTION, Redirection
@@ -134,7 +134,8 @@ def test_folders_of_killed_proofs_are_cleared(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         import socket
 
-        (folder / "owner.json").write_text(json.dumps([socket.gethostname(), pid, "gone"]))
+        owner = [socket.gethostname(), pid, "gone", made_here(folder)]
+        (folder / "owner.json").write_text(json.dumps(owner))
     (tmp_path / PIPELINES / "kept" / "kept").touch()
     with proof_folder(tmp_path, "daily orders") as first:
         assert not (tmp_path / PIPELINES / "dead").exists()

@@ -15,14 +15,23 @@ from setpoint.errors import (
     NOTHING_STARTED,
     PermanentError,
     RefusedError,
-    TransientError,
+    SetpointError,
 )
 from setpoint.model.proof import Proof, Result
 from setpoint.project.wiring import Project
 from setpoint.prove.command import attempts, windows
 from setpoint.prove.command.elsewhere import surroundings
 from setpoint.prove.command.ground import Clean, Ground
-from setpoint.prove.command.kept import MARKER, Kept, keeping, labels_of, left_behind, restore_left
+from setpoint.prove.command.kept import (
+    MARKER,
+    NOT_OURS,
+    UNDER_WAY,
+    Kept,
+    keeping,
+    labels_of,
+    left_behind,
+    restore_left,
+)
 from setpoint.prove.command.moments import Observed
 from setpoint.prove.command.neighbours import neighbours
 from setpoint.prove.command.places import Place, Question, Table
@@ -154,13 +163,13 @@ def _ground(
 
 
 def restore_all(project: Project, places: Sequence[Place], note: Told) -> None:
-    """Restore what earlier proofs could not; one that is under way elsewhere is left alone."""
+    """Restore what earlier proofs could not; what is under way, or not ours, is left alone."""
     ours = {place.label for place in places}
     for folder in left_behind(folder_of(project)):
         try:
             labels = restore_folder(folder, project)
-        except TransientError:
-            if ours & set(labels_of(folder)):
+        except SetpointError as error:
+            if error.code not in (UNDER_WAY, NOT_OURS) or ours & set(labels_of(folder)):
                 raise
             continue
         note(f"restored what a proof that was ended has left: {', '.join(labels)}")
