@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.http import Http
+from setpoint.model.secret import refuse_url_for_name
 from setpoint.model.table import TABLES, Postgres, Table
 from setpoint.model.window import Window
 
@@ -223,6 +224,7 @@ def jdbc(
     `options` are those of Spark's JDBC reader. PostgreSQL is better read with `postgres(...)`,
     in one snapshot.
     """
+    refuse_url_for_name(connection)
     if bool(table) == bool(query):
         raise source_error(
             "jdbc() needs either a table or query=, and not both",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 from urllib.parse import quote, quote_plus, unquote
 
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import NOTHING_STARTED, DefinitionError, UsageError
 
 HIDDEN = "***"
 ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
@@ -177,6 +177,18 @@ def passwords_in(text: str) -> Iterator[str]:
             if is_secret(unquote(name)):
                 yield value
                 yield value.strip("{}\"'")
+
+
+def refuse_url_for_name(name: str) -> None:
+    """Refuse a URL with a password where the name of a connection belongs, without showing it."""
+    if any(passwords_in(str(name))):
+        raise DefinitionError(
+            "SP-D01",
+            "A URL stands where the name of a connection belongs.",
+            why="It holds a password, and names are shown and recorded.",
+            state=NOTHING_STARTED,
+            next="Put the URL into [connections] of setpoint.toml, and write its name here.",
+        )
 
 
 def without_passwords(text: str) -> str:

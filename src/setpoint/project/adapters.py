@@ -213,9 +213,8 @@ class Adapters:
 
     def jdbc_url(self, connection: str) -> Secret:
         """The JDBC URL behind a name: of the configuration, or of the environment."""
-        from setpoint.targets.postgres.server import refuse_url_for_name, variable_of
+        from setpoint.targets.postgres.server import variable_of
 
-        refuse_url_for_name(connection)
         url, named = self._url(connection), f"{connection!r:.80}"
         if url is not None and url.is_set and url.reveal().startswith("jdbc:"):
             return url

@@ -81,6 +81,7 @@ def test_a_variable_that_is_not_set_is_told_before_anything_is_asked(
         {"params": {"key": "env:API_KEY"}},
         {"headers": {"X-Key": "env:API_KEY"}},
         {"params": {"api_key": KEY}},
+        {"params": {"k": "env:API_KEY"}},
         {"headers": {"X-Partner-Token": KEY}},
     ],
 )

@@ -18,6 +18,7 @@ from setpoint.errors import (
     SetpointError,
 )
 from setpoint.model.proof import Proof, Result
+from setpoint.model.secret import without_passwords
 from setpoint.project.wiring import Project
 from setpoint.prove.command import attempts, windows
 from setpoint.prove.command.elsewhere import surroundings
@@ -108,7 +109,8 @@ def prove(
             ground = _ground(asked, project, around, kept, working, list(chosen.values()))
             clean = clean_run(ground, {place.name: place.address for place in places})
             proof = Proof(
-                subject=asked.command.text,
+                # It is kept in certificates and reports, which are committed and sent around.
+                subject=without_passwords(asked.command.text),
                 window=asked.command.window,
                 results=(),
                 code=code,
@@ -280,7 +282,7 @@ def _table(place: Place) -> Table:
 
 
 def _clean_run_failed(command: Command, named: Mapping[str, str], ended: Ended) -> PermanentError:
-    run = shlex.join(command.filled(named, command.window))
+    run = without_passwords(shlex.join(command.filled(named, command.window)))
     how = "did not end" if ended.hung else f"ended with exit code {ended.code}"
     # Names only: what a variable holds may be a password.
     given = f" with {', '.join(command.variables)} set" if command.variables else ""

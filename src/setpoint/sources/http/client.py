@@ -36,6 +36,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 # Longer than this a run does not wait on a server's word; somebody has to decide.
 _PATIENCE = 600.0
 _PASSING = frozenset({408, 425, 429})
+_QUERY = re.compile(r"\?\S+")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
 # What an answer with an error status is read of: enough for what it says.
 _EXCUSE_BYTES = 65_536
@@ -244,8 +245,8 @@ class _Quiet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         said = record.getMessage()
-        if (told := scrubbed(said, self._secrets)) != said:
-            record.msg, record.args = told, ()
+        # Of a query nothing is known for sure: a key may stand in the code under any name.
+        record.msg, record.args = _QUERY.sub("?...", scrubbed(said, self._secrets)), ()
         return True
 
 

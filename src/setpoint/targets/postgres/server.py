@@ -16,7 +16,7 @@ from setpoint.errors import (
     TransientError,
     UsageError,
 )
-from setpoint.model.secret import HIDDEN, Secret, passwords_in
+from setpoint.model.secret import HIDDEN, Secret, refuse_url_for_name
 from setpoint.targets.postgres.answers import refusal
 
 if TYPE_CHECKING:
@@ -216,18 +216,6 @@ def server_of(name: str, url: str | Secret | None) -> Server:
             "in the password (@ is %40).",
         )
     return Server(name, secret, variable) if variable else Server(name, secret)
-
-
-def refuse_url_for_name(name: str) -> None:
-    """Refuse a URL with a password where the name of a connection belongs, without showing it."""
-    if any(passwords_in(name)):
-        raise UsageError(
-            "SP-C03",
-            "A URL stands where the name of a connection belongs.",
-            why="It holds a password, and names are shown and recorded.",
-            state=NOTHING_STARTED,
-            next="Put the URL into [connections] of setpoint.toml, and write its name here.",
-        )
 
 
 def _is_url(url: str) -> bool:
