@@ -181,12 +181,7 @@ def house(tmp_path: Path, db: Any, api: Api) -> House:
     (java / "bin" / "java").chmod(0o755)
     for name in ("ledger", "scratch"):
         db.all(f"CREATE DATABASE {name}{os.getpid()}")
-    base = db.url.rpartition("/")[0]
-    place = db.url.rpartition("/")[2].partition("?")[2]
-    urls = {
-        name: with_password(f"{base}/{name}{os.getpid()}?{place}", SECRETS[name])
-        for name in ("ledger", "scratch")
-    }
+    urls = {name: with_password(beside(db, name), SECRETS[name]) for name in ("ledger", "scratch")}
     urls["literal"] = with_password(db.url, SECRETS["literal"])
     (root / "setpoint.toml").write_text(
         CONFIG.format(**{**SECRETS, **urls}, events=root / "events")
@@ -233,21 +228,22 @@ def test_a_planted_secret_is_found_nowhere(house: House, db: Any, api: Api) -> N
     assert (sent.params["key"], sent.params["p"]) == (SECRETS["param"], SECRETS["address"])
     texts = {f"said {number}": text.encode() for number, text in enumerate(house.said)}
     texts |= dict(house.files())
-    for database in (db.url, house_url(db, "ledger"), house_url(db, "scratch")):
+    for database in (db.url, beside(db, "ledger"), beside(db, "scratch")):
         texts[database] = rows_of(db, database)
     told = "\n".join(texts)
     assert "request.json" in told, "the sandbox was kept, with what its processes were asked"
     assert "proof.html" in told
     assert "processes.txt" in told
     assert b"SparkSubmit" in texts[str(house.root / "java.txt")]
-    assert b"to_shop" in texts[house_url(db, "ledger")]
+    assert b"to_shop" in texts[beside(db, "ledger")]
     assert any("events" in name for name in texts)
     assert house.leaks(texts) == []
 
 
-def house_url(db: Any, name: str) -> str:
-    base, _, rest = db.url.rpartition("/")
-    return f"{base}/{name}{os.getpid()}?{rest.partition('?')[2]}"
+def beside(db: Any, name: str) -> str:
+    """The URL of another database on the same server."""
+    place, _, query = db.url.partition("?")
+    return f"{place.rpartition('/')[0]}/{name}{os.getpid()}?{query}"
 
 
 def rows_of(db: Any, url: str) -> bytes:
