@@ -11,7 +11,9 @@ import json
 import socket
 import struct
 import threading
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -192,6 +194,50 @@ def truncated(handler: Handler, api: Api) -> None:
 def garbled(handler: Handler, api: Api) -> None:
     """Claim a compression that it is not."""
     handler.send(200, b"no zip", {"Content-Encoding": "gzip"})
+
+
+def bomb(unpacked: int) -> Misbehaviour:
+    """Answer with a little gzip that holds a lot of blanks, and no end of them."""
+
+    def explode(handler: Handler, api: Api) -> None:
+        packer = zlib.compressobj(1, wbits=31)
+        blanks = b" " * 1_000_000
+        parts = [packer.compress(blanks) for _ in range(unpacked // len(blanks))]
+        packed = b"".join([*parts, packer.flush()])
+        handler.send(200, packed, {"Content-Encoding": "gzip"})
+
+    return explode
+
+
+def endless(handler: Handler, api: Api) -> None:
+    """Answer with blanks until the other side has enough."""
+    handler.send_response(200)
+    handler.end_headers()
+    handler.close_connection = True
+    with suppress(OSError):
+        while not api.closed.is_set():
+            handler.wfile.write(b" " * 65_536)
+
+
+def drip(handler: Handler, api: Api) -> None:
+    """Answer with a blank now and then, and never with all of it."""
+    handler.send_response(200)
+    handler.end_headers()
+    _dripping(handler, api, b" ")
+
+
+def drip_headers(handler: Handler, api: Api) -> None:
+    """Never come to the end of the headers."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    _dripping(handler, api, b"x")
+
+
+def _dripping(handler: Handler, api: Api, what: bytes) -> None:
+    handler.close_connection = True
+    with suppress(OSError):
+        while not api.closed.wait(0.02):
+            handler.wfile.write(what)
+            handler.wfile.flush()
 
 
 def repeated(handler: Handler, api: Api) -> None:

@@ -1,4 +1,4 @@
-"""The only place that reads the clock, entropy and the identity of this process.
+"""The only place that reads the clock, entropy and the identity of this process and its user.
 
 Everything else gets these values passed in, so that a run can be repeated and a test can say
 what time it is.
@@ -6,10 +6,13 @@ what time it is.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import secrets
 import socket
 import time
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -32,6 +35,59 @@ def chance() -> float:
 def new_attempt_id() -> str:
     """A name for one attempt that no other attempt has: 16 lowercase hexadecimal digits."""
     return secrets.token_hex(8)
+
+
+def home_dir() -> Path:
+    """The folder of what setpoint keeps for its user: SETPOINT_HOME or `~/.cache/setpoint`."""
+    configured = os.environ.get("SETPOINT_HOME", "").strip()
+    return Path(configured).expanduser() if configured else Path.home() / ".cache" / "setpoint"
+
+
+def signature(text: str) -> str:
+    """What this user alone can write under a text, here; "" when the key cannot be kept.
+
+    Files below a project may have come with a clone. One that carries a signature was written
+    by this user, on this machine.
+    """
+    key = _own_key()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest() if key else ""
+
+
+def is_signed(text: str, signed: object) -> bool:
+    """Whether this user has put the signature under the text."""
+    known = signature(text)
+    return bool(known) and isinstance(signed, str) and hmac.compare_digest(known, signed)
+
+
+def _own_key() -> bytes:
+    file = home_dir() / "key"
+    with suppress(OSError, RuntimeError):
+        if key := _private(file):
+            return key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".key-{secrets.token_hex(8)}")
+        held = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(held, "wb") as out:
+            out.write(secrets.token_bytes(32))
+        try:
+            # Of several processes at once, the first one counts.
+            os.link(draft, file)
+        except FileExistsError:
+            if not _private(file):
+                # One that others can read, or have put there, is worth nothing.
+                os.replace(draft, file)
+        draft.unlink(missing_ok=True)
+        return _private(file)
+    return b""
+
+
+def _private(file: Path) -> bytes:
+    """What is in a file that belongs to this user and that nobody else can read."""
+    with suppress(FileNotFoundError), file.open("rb") as held:
+        state = os.fstat(held.fileno())
+        if state.st_mode & 0o077 == 0 and (os.name == "nt" or state.st_uid == os.geteuid()):
+            return held.read()
+    return b""
 
 
 def process_identity() -> tuple[str, int, str]:

@@ -8,7 +8,7 @@ the two in step.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 UNCHANGED = "The target is unchanged."
 NOTHING_STARTED = "Nothing was started; the target is unchanged."
@@ -68,6 +68,7 @@ CODES: dict[str, str] = {
     "SP-H06": "a landed copy answers another question",
     "SP-H07": "a landed copy could not be made or read",
     "SP-H08": "a function's rows do not fit their schema",
+    "SP-H09": "an API sends more, or takes longer, than is permitted",
     # keys
     "SP-K01": "a value or a column cannot be part of a key",
     "SP-K02": "the table holds no rows to judge a key by",
@@ -119,6 +120,7 @@ CODES: dict[str, str] = {
     "SP-V26": "the command does not write the table that was named",
     "SP-V27": "the command writes nothing, so nothing can be proven",
     "SP-V28": "the state before a proof could not be kept",
+    "SP-V29": "kept tables are not known to be this user's",
     "SP-V30": "a report of a proof could not be written",
     "SP-V31": "a git revision could not be looked at",
     "SP-V40": "an input of a test cannot be used",
@@ -169,6 +171,11 @@ class SetpointError(Exception):
             "state": self.state,
             "next": self.next,
         }
+
+    def scrub(self, scrubbed: Callable[[str], str]) -> None:
+        """Take out of its parts what must not be seen."""
+        self.what, self.why = scrubbed(self.what), scrubbed(self.why)
+        self.state, self.next = scrubbed(self.state), scrubbed(self.next)
 
 
 class UsageError(SetpointError):

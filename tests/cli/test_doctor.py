@@ -248,3 +248,50 @@ def test_the_connections_that_sources_use_are_tried(
         told = found[f"target of {name}"]["detail"]
         assert told == f"not looked at: see connection {connection}"
     assert SECRET not in said
+
+
+def test_the_password_of_a_ledger_is_not_shown(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], postgres_url: str
+) -> None:
+    """Wherever in the URL it stands."""
+    write(project_dir, conf=f'[ledger]\nurl = "{postgres_url}&password={SECRET}"\n')
+    found, _, printed = ask(capfd)
+    assert found["ledger"]["level"] == "ok"
+    assert found["ledger"]["detail"].startswith("postgresql://")
+    assert SECRET not in printed
+
+
+def test_variables_that_the_configuration_names_are_looked_at(
+    project_dir: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not set would end the first run that needs it."""
+    write(
+        project_dir,
+        "iceberg",
+        conf='[catalogs.lake]\ntype = "jdbc"\nuri = "env:LAKE_URI"\nwarehouse = "w"\n'
+        'credential = "env:LAKE_KEY"\n[spark.conf]\n"a.b" = "env:SPARK_KEY"\n',
+    )
+    monkeypatch.setenv("LAKE_URI", "sqlite:///lake.sqlite")
+    monkeypatch.setenv("LAKE_KEY", SECRET)
+    monkeypatch.delenv("SPARK_KEY", raising=False)
+    found, _, printed = ask(capfd)
+    assert found["variable LAKE_KEY"]["level"] == "ok"
+    assert found["variable SPARK_KEY"]["level"] == "bad"
+    assert "[spark.conf] a.b" in found["variable SPARK_KEY"]["detail"]
+    assert found["target of to_iceberg"]["level"] == "ok"
+    assert SECRET not in printed
+
+
+def test_a_url_in_the_place_of_a_name_is_not_shown(
+    project_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake that is easily made, and told in messages, hints and records."""
+    write(project_dir)
+    (project_dir / "pipelines" / "p.py").write_text(
+        f"{HEAD}URL = 'postgresql://me:{SECRET}@h/d'\n"
+        '@pipeline(every="day", target=postgres("o", connection=URL, time="d"))\n'
+        "def job(window): ...\n"
+    )
+    _, _, printed = ask(capfd)
+    assert "A URL stands where the name of a connection belongs" in printed
+    assert SECRET not in printed

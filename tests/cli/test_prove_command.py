@@ -16,6 +16,7 @@ import pytest
 
 from setpoint import edge
 from setpoint.cli.main import main
+from setpoint.prove.folders import made_here
 
 WINDOW = "2026-04-25"
 TABLE = "orders=postgres:shop/public.orders"
@@ -498,6 +499,7 @@ def test_two_proofs_of_one_table_are_refused(shop: Any, capsys: pytest.CaptureFi
     folder = Path(".setpoint/prove/commands/other")
     folder.mkdir(parents=True)
     marker = {"process": edge.process_identity(), "places": [], "copies": [], "here": "."}
+    marker["made"] = made_here(folder)
     (folder / "restore.json").write_text(json.dumps({**marker, "labels": ["delta:/elsewhere"]}))
     code, found = prove(BROKEN, capsys, "--yes")
     assert found["error"]["code"] == "SP-V21"
@@ -524,6 +526,7 @@ def test_the_next_proof_restores_what_one_has_left(
     marker = {"process": ["", 0, ""], "here": str(Path.cwd()), "places": [TABLE]}
     host = os.uname().nodename
     marker = {**marker, "process": [host, 0, ""], "copies": [], "labels": ["orders"], "format": 2}
+    marker["made"] = made_here(folder)
     (folder / MARKER).write_text(json.dumps(marker))
     shop.all("DELETE FROM orders")
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
-from setpoint.edge import is_alive, new_attempt_id, process_identity, utc_now
+import pytest
+
+from setpoint.edge import (
+    is_alive,
+    is_signed,
+    new_attempt_id,
+    process_identity,
+    signature,
+    utc_now,
+)
 
 
 def test_the_clock_is_in_utc() -> None:
@@ -46,3 +57,41 @@ def test_another_host_cannot_be_asked() -> None:
     """Whether a process of another host lives cannot be told from here."""
     _, pid, started = process_identity()
     assert is_alive("another-host.invalid", pid, started) is None
+
+
+def test_a_signature_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is made once, and nobody else can read it."""
+    monkeypatch.setenv("SETPOINT_HOME", str(tmp_path / "mine"))
+    mine = signature("text")
+    assert is_signed("text", mine)
+    assert not is_signed("other", mine)
+    assert not is_signed("text", "")
+    assert not is_signed("text", None)
+    assert (tmp_path / "mine" / "key").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("SETPOINT_HOME", str(tmp_path / "theirs"))
+    assert not is_signed("text", mine)
+
+
+def test_a_key_that_others_can_read_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have come with a clone, and then others know it."""
+    monkeypatch.setenv("SETPOINT_HOME", str(tmp_path))
+    (tmp_path / "key").write_bytes(b"known to all")
+    (tmp_path / "key").chmod(0o644)
+    assert is_signed("text", signature("text"))
+    assert (tmp_path / "key").read_bytes() != b"known to all"
+
+
+def test_processes_that_need_a_key_at_once_get_the_same(tmp_path: Path) -> None:
+    """Of several that make it, one wins."""
+    ask = "from setpoint.edge import signature; print(signature('text'))"
+    environment = {**os.environ, "SETPOINT_HOME": str(tmp_path)}
+    started = [
+        subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, env=environment)
+        for _ in range(8)
+    ]
+    answers = {process.communicate()[0] for process in started}
+    assert len(answers) == 1
+    assert len(answers.pop().strip()) == 64
+    assert os.listdir(tmp_path) == ["key"]

@@ -17,6 +17,7 @@ from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, Usag
 from setpoint.model.http import Http
 from setpoint.model.origin import Jdbc
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import Secret
 from setpoint.model.table import TABLES, Delta, Iceberg, Parquet, Postgres, TableKind
 from setpoint.project.wiring import Project
 from setpoint.spark.metastore import local_database, named_by
@@ -65,6 +66,7 @@ def kinds_of(pipelines: Iterable[Pipeline]) -> list[TableKind]:
 
 def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Finding]:
     """What targets and sources need beyond PySpark and Java, kind by kind."""
+    yield from _variables(project)
     sources = [source for item in pipelines.values() for source in item.sources.values()]
     places = [*(item.target for item in pipelines.values()), *(item.inner for item in sources)]
     if any(isinstance(place, Iceberg) for place in places):
@@ -86,6 +88,20 @@ def needs(project: Project, pipelines: Mapping[str, Pipeline]) -> Iterator[Findi
         yield tried(f"connection {name}", partial(_connection, project, name), "bad")
     for name in sorted({place.connection for place in places if isinstance(place, Jdbc)}):
         yield tried(f"connection {name}", partial(_jdbc, project, name), "bad")
+
+
+def _variables(project: Project) -> Iterator[Finding]:
+    """What [spark] and [catalogs] take from the environment; connections are looked at below."""
+    config = project.config
+    sections = (config.conf, *config.catalogs.values())
+    values = [config.remote, *(value for section in sections for value in section.values())]
+    for secret in sorted({value for value in values if value.variable}, key=repr):
+        yield tried(f"variable {secret.variable}", partial(_is_set, secret), "bad")
+
+
+def _is_set(secret: Secret) -> str:
+    secret.reveal()
+    return "is set"
 
 
 def _connections(item: Pipeline, kind: type[Postgres] | type[Jdbc]) -> set[str]:
@@ -140,7 +156,7 @@ def _variable(name: str) -> str:
     if not os.environ.get(name):
         raise UsageError(
             "SP-H02",
-            f"The variable {name}, which a header of an API needs, is not set.",
+            f"The variable {name}, which the request of an API needs, is not set.",
             state=NOTHING_STARTED,
             next=f"Set it where pipelines run: export {name}=...",
         )
@@ -177,7 +193,8 @@ def _metastore(project: Project) -> str:
     conf = {
         f"spark.hadoop.{key.removeprefix('spark.hadoop.')}": v for key, v in config.conf.items()
     }
-    uris = [text.strip() for text in conf.get(_METASTORE, "").split(",") if text.strip()]
+    named = conf[_METASTORE].reveal() if _METASTORE in conf else ""
+    uris = [text.strip() for text in named.split(",") if text.strip()]
     if uris:
         return f"{_answering(uris)} answers"
     name = named_by(config.conf)
@@ -206,10 +223,11 @@ def _answering(uris: list[str]) -> str:
 
 def _connection(project: Project, name: str) -> str:
     server = project.adapters.server(name)
-    url = server.url
+    url = server.url.reveal()
     if "connect_timeout=" not in url:
         url = f"{url}{'&' if '?' in url else '?'}connect_timeout={_CONNECT_SECONDS}"
-    with replace(server, url=url).session("looking at the server") as connection:
+    patient = replace(server, url=Secret(url, whole=False))
+    with patient.session("looking at the server") as connection:
         version = connection.info.server_version // 10000
     return f"{server.shown}, PostgreSQL {version}"
 
@@ -218,7 +236,7 @@ def _jdbc(project: Project, name: str) -> str:
     """A database behind JDBC: its driver speaks to it in a JVM only, but its port can be tried."""
     from setpoint.sources.database.dialect import Dialect, shown
 
-    url = project.adapters.jdbc_url(name)
+    url = project.adapters.jdbc_url(name).reveal()
     seen, dialect = shown(url), Dialect.of(url)
     found = _HOST.search(seen)
     port = int(found["port"] or _PORTS.get(dialect.name, 0)) if found else 0

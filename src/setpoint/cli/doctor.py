@@ -18,6 +18,7 @@ from setpoint.errors import SetpointError
 from setpoint.ledger import Ledger
 from setpoint.model.audit import Unique
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import Secret
 from setpoint.model.support import LIMITS
 from setpoint.model.table import TableKind
 from setpoint.model.write import KEYED
@@ -144,11 +145,11 @@ def _java() -> str:
     return f"{java.version} at {java.command}"
 
 
-def _ledger(url: str) -> str:
+def _ledger(url: Secret) -> str:
     with Ledger.open(url) as ledger:
-        open_attempts = len(ledger.open_attempts())
+        where, open_attempts = ledger.where, len(ledger.open_attempts())
     told = f"; {open_attempts} open attempts, see setpoint recover" if open_attempts else ""
-    return url.rpartition("@")[2] + told
+    return where + told
 
 
 def _fetch(output: Output) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from setpoint.errors import PermanentError, SetpointError
@@ -38,6 +38,8 @@ class Output:
         self._live = sys.stderr.isatty() and environment.get("TERM") != "dumb"
         self._live_length = 0
         self._traces = bool(environment.get("SETPOINT_TRACEBACK"))
+        self.scrubbed: Callable[[str], str] = str
+        """Takes out of a text what must not be seen; the project says what that is."""
 
     def answer(self, data: Any, text: str | Iterable[str], *, ok: bool = True) -> None:
         """The verb's answer: the data as JSON, or the text for a person."""
@@ -74,6 +76,7 @@ class Output:
 
     def tell(self, message: str) -> None:
         """Progress: a live line on a terminal, lines with --verbose, silence otherwise."""
+        message = self.scrubbed(message)
         if self.verbose:
             print(message, file=sys.stderr, flush=True)
         elif self._live:
@@ -87,7 +90,7 @@ class Output:
     def note(self, message: str) -> None:
         """A message for people, always on stderr."""
         self._clear()
-        print(message, file=sys.stderr, flush=True)
+        print(self.scrubbed(message), file=sys.stderr, flush=True)
 
     def warn(self, message: str) -> None:
         self.note(f"{self._paint('warning', 'yellow', self._colour_err)}  {message}")
@@ -98,7 +101,8 @@ class Output:
         if self.as_json:
             self._envelope({"ok": False, "error": error.as_dict()})
             return
-        print(self._paint(str(error), "red", self._colour_err), file=sys.stderr, flush=True)
+        text = self.scrubbed(str(error))
+        print(self._paint(text, "red", self._colour_err), file=sys.stderr, flush=True)
 
     def interrupted(self, stop: KeyboardInterrupt) -> None:
         """Somebody pressed Ctrl-C, or a scheduler ended the command."""
@@ -119,7 +123,8 @@ class Output:
         if self._traces:
             import traceback
 
-            traceback.print_exception(error)
+            trace = "".join(traceback.format_exception(error))
+            print(self.scrubbed(trace), file=sys.stderr, flush=True)
         from setpoint.spark.failures import root_cause
 
         return PermanentError(
@@ -141,7 +146,7 @@ class Output:
         """Lines on stdout. When nobody reads them any more, the work goes on all the same."""
         try:
             for line in lines:
-                print(line)
+                print(self.scrubbed(line))
             sys.stdout.flush()
         except BrokenPipeError:
             forget_stdout()

@@ -75,7 +75,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 def open_project(options: argparse.Namespace, output: Output) -> Project:
     """The project that the command is about."""
     config = find_config(Path.cwd(), options.config)
-    return Project(config, tell=output.tell, warn=output.warn, trigger="cli")
+    project = Project(config, tell=output.tell, warn=output.warn, trigger="cli")
+    output.scrubbed = project.scrubbed
+    return project
 
 
 def chosen_windows(

@@ -47,6 +47,7 @@ class Recording:
 
     def fail(self, pipeline: str, windows: Sequence[str], error: SetpointError) -> None:
         """Attempts that ended before they could begin."""
+        error.scrub(self._world.scrubbed)
         now = self._world.now()
         records = [
             replace(
@@ -69,7 +70,7 @@ class Recording:
         finally:
             self._position += 1
             seconds = (self._world.now() - started).total_seconds()
-            text = json.dumps(dict(detail or {}), default=str)
+            text = self._world.scrubbed(json.dumps(dict(detail or {}), default=str))
             record = StepRecord(self._position, name, started, seconds, text)
             self._tell(lambda ledger: ledger.step(self._attempts, record))
 
@@ -108,6 +109,8 @@ class Recording:
         self,
         ends: Sequence[End],
     ) -> None:
+        for error in (error for *_, error in ends if isinstance(error, SetpointError)):
+            error.scrub(self._world.scrubbed)
         now = self._world.now()
         endings = [
             Ending(
@@ -117,7 +120,7 @@ class Recording:
                 generation=receipt.generation if receipt else None,
                 rows=receipt.rows if receipt else None,
                 error_code=error.code if isinstance(error, SetpointError) else None,
-                error_text=_text_of(error) if error else None,
+                error_text=self._world.scrubbed(_text_of(error)) if error else None,
             )
             for attempt, state, receipt, error in ends
         ]

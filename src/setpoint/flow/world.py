@@ -88,3 +88,5 @@ class World:
     trigger: str = "python"
     backfill: str = ""
     resolved_default: bool = False
+    scrubbed: Callable[[str], str] = lambda text: text
+    """Takes out of a text what must not be seen, before it is recorded or told."""

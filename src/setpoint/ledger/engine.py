@@ -27,8 +27,15 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateSchema
 
 from setpoint.errors import NOTHING_STARTED, UsageError
-from setpoint.ledger.failure import BEFORE_PUBLISH, foreign_database, newer_schema, unusable
+from setpoint.ledger.failure import (
+    BEFORE_PUBLISH,
+    LedgerError,
+    foreign_database,
+    newer_schema,
+    unusable,
+)
 from setpoint.ledger.tables import SCHEMA_VERSION, LedgerTables
+from setpoint.model.secret import Secret
 from setpoint.targets.postgres.urls import (
     KEPT_ALIVE,
     PERCENT_ENCODE,
@@ -60,8 +67,9 @@ _DRIVERS = {
 class Database:
     """An open ledger database: its engine, its tables, and its name for messages."""
 
-    def __init__(self, url: str) -> None:
-        parsed = _parse(url)
+    def __init__(self, url: str | Secret) -> None:
+        self._url = Secret.of(url, whole=False)
+        parsed = _parse(self._url.reveal())
         self._is_sqlite = parsed.get_backend_name() == "sqlite"
         self.file = parsed.database if self._is_sqlite else None
         self.where = self.file or _without_secrets(parsed)
@@ -122,11 +130,14 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            raise unusable(self.where, str(error.orig), state, self.file) from error
+            raise self._unusable(str(error.orig), state) from error
         # Drivers also let through errors of their own and of Python: a file that cannot be
         # made, a stored value that cannot be decoded, a number too large for a column.
         except (SQLAlchemyError, sqlite3.Error, OSError, ValueError, OverflowError) as error:
-            raise unusable(self.where, str(error), state, self.file) from error
+            raise self._unusable(str(error), state) from error
+
+    def _unusable(self, reason: str, state: str) -> LedgerError:
+        return unusable(self.where, self._url.scrubbed(reason), state, self.file)
 
     def _prepare(self) -> None:
         if self._is_sqlite:

@@ -18,6 +18,7 @@ from setpoint.ledger.records import (
     ReceiptRecord,
     StepRecord,
 )
+from setpoint.model.secret import Secret
 
 NewReceipt: TypeAlias = tuple[str, str, int, str, "int | None"]
 """pipeline, window id, generation, body as JSON text, version of the target's commit."""
@@ -41,7 +42,7 @@ class Ledger(ABC):
     """
 
     @staticmethod
-    def open(url: str) -> Ledger:
+    def open(url: str | Secret) -> Ledger:
         """Open the ledger at `url` and create what is missing, its folder included.
 
         `sqlite:///relative/path`, `sqlite:////absolute/path` or `postgresql://…`. A URL of
@@ -50,7 +51,12 @@ class Ledger(ABC):
         # Imported here because SQLAlchemy takes longer to load than most commands take to run.
         from setpoint.ledger.sql import SqlLedger
 
-        return SqlLedger(url)
+        return SqlLedger(Secret.of(url, whole=False))
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Its place as a person may see it: the file, or the server and the database."""
 
     @abstractmethod
     def close(self) -> None:

@@ -23,6 +23,7 @@ from setpoint.ledger.records import (
     StepRecord,
     require_aware,
 )
+from setpoint.model.secret import Secret
 
 # Below every database's limit on parameters in one statement.
 WINDOWS_PER_QUERY = 5_000
@@ -31,9 +32,13 @@ WINDOWS_PER_QUERY = 5_000
 class SqlLedger(Ledger):
     """See `Ledger`; made by `Ledger.open`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: Secret) -> None:
         self._database = Database(url)
         self._tables = self._database.tables
+
+    @property
+    def where(self) -> str:
+        return self._database.where
 
     def close(self) -> None:
         self._database.close()

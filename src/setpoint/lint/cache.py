@@ -3,6 +3,8 @@
 The key is the content of the file, its path (which tells a notebook from a script, and a seed
 from a job), and the version of everything that judges it.
 Settings and suppressions are applied afterwards: changing them needs no second look.
+The file lies in the project, and may have come with a clone: without this user's signature it is
+not believed, since an empty list of findings would silence the linter.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from setpoint import __version__
+from setpoint import __version__, edge
 from setpoint.lint.findings import Finding, Place
 
 _MOST = 20_000
@@ -33,7 +35,8 @@ class Cache:
         self._version = f"{__version__}/{judges()}"
         if self._file is not None:
             with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
-                body = json.loads(self._file.read_text(encoding="utf-8"))
+                signed, _, text = self._file.read_text(encoding="utf-8").partition("\n")
+                body = json.loads(text) if edge.is_signed(self._signed(text), signed) else {}
                 if body.get("version") == self._version:
                     self._entries = body["entries"]
 
@@ -62,14 +65,19 @@ class Cache:
         if len(kept) > _MOST:
             kept = self._fresh
         body = json.dumps({"version": self._version, "entries": kept}, separators=(",", ":"))
+        signed = edge.signature(self._signed(body))
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             ignore = self._file.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
             draft = self._file.with_suffix(f".{os.getpid()}.tmp")
-            draft.write_text(body, encoding="utf-8")
+            draft.write_text(f"{signed}\n{body}", encoding="utf-8")
             draft.replace(self._file)
+
+    def _signed(self, body: str) -> str:
+        """What the signature is for: these findings, in this place."""
+        return f"lint {self._file.resolve() if self._file else ''}\n{body}"
 
 
 def _stored(finding: Finding) -> dict[str, Any]:

@@ -11,11 +11,16 @@ from urllib.parse import quote, urlsplit
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.fingerprint import canonical, digest
+from setpoint.model.secret import ENV, Secret, is_secret
 from setpoint.model.window import Window
 
-ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+# A variable's place in an address, where the end of its name has to be marked.
+HOLE_ENV = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 # Anything that looks like a hole, so that a misspelled one is found before it is sent.
-_HOLE = re.compile(r"\{([A-Za-z_]+)(?::([^{}\"]*))?\}")
+_HOLE = re.compile(r"\{(?!env:)([A-Za-z_]+)(?::([^{}\"]*))?\}")
+ANSWER_BYTES = 100_000_000
+ANSWER_SECONDS = 300.0
+LISTING_SECONDS = 6 * 3600.0
 _SECRETS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
 
 
@@ -64,7 +69,7 @@ Pages = ByCursor | ByPage | ByToken | ByLink
 _KINDS = (ByCursor, ByPage, ByToken, ByLink)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Http:
     """A listing of an HTTP API. Made with `http(...)`, and read through `land(...)` only."""
 
@@ -76,10 +81,16 @@ class Http:
     schema: str
     pages: Pages | None
     params: Mapping[str, str] = field(default_factory=dict, hash=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
     rate: float | None = None
     timeout: float = 30.0
     tries: int = 5
+    answer_bytes: int = ANSWER_BYTES
+    answer_seconds: float = ANSWER_SECONDS
+    listing_seconds: float = LISTING_SECONDS
+
+    def __repr__(self) -> str:
+        return f"http({self.label!r})"
 
     @property
     def label(self) -> str:
@@ -88,8 +99,17 @@ class Http:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables of the environment that its headers need."""
-        return tuple(name for text in self.headers.values() for name in ENV.findall(text))
+        """The variables of the environment that its request needs."""
+        named = [name for text in self.headers.values() for name in ENV.findall(text)]
+        named += [found[1] for text in self.params.values() if (found := ENV.fullmatch(text))]
+        return tuple(dict.fromkeys([*named, *HOLE_ENV.findall(self.url)]))
+
+    def secrets(self, environment: Mapping[str, str]) -> tuple[Secret, ...]:
+        """What of the request must not be seen: variables, and what its name says is a key."""
+        named = [Secret(f"env:{name}", environment=environment) for name in self.variables]
+        written = (*self.params.items(), *self.headers.items())
+        keys = [Secret(text) for name, text in written if is_secret(name) and not ENV.search(text)]
+        return (*named, *keys, Secret(self.url, whole=False))
 
     @property
     def by_window(self) -> bool:
@@ -148,6 +168,9 @@ def http(
     rate: float | None = None,
     timeout: float = 30.0,
     tries: int = 5,
+    answer_bytes: int = ANSWER_BYTES,
+    answer_seconds: float = ANSWER_SECONDS,
+    listing_seconds: float = LISTING_SECONDS,
 ) -> Http:
     """Name a listing of an HTTP API, to be landed: `source(land(http(...)))`.
 
@@ -157,11 +180,14 @@ def http(
     the landed items are read; without it the columns are `id` and `item`, the item's JSON text.
 
     The window's bounds stand in `url` and `params` as `{start:unix}`, `{start:iso}`, `{end:...}`,
-    `{date}` or with a pattern such as `{start:%Y%m%d}`. A secret is named in `headers` as
-    `env:NAME` and comes from the environment: `{"Authorization": "Bearer env:API_KEY"}`.
+    `{date}` or with a pattern such as `{start:%Y%m%d}`. A secret comes from the environment: name
+    it in `headers` as `{"Authorization": "Bearer env:API_KEY"}`, in `params` as
+    `{"api_key": "env:API_KEY"}`, in `url` as `{env:API_KEY}`.
 
-    `rate` is the most requests per second, `timeout` the seconds to wait for an answer, `tries`
-    how often a request is tried that fails for a passing reason.
+    `rate` is the most requests per second, `timeout` the seconds to wait for the next part of an
+    answer, `tries` how often a request is tried that fails for a passing reason. An answer may
+    have `answer_bytes`, unpacked, and take `answer_seconds`; all of them together may take
+    `listing_seconds`.
     """
     made = Http(
         url=url,
@@ -174,6 +200,9 @@ def http(
         rate=rate,
         timeout=timeout,
         tries=tries,
+        answer_bytes=answer_bytes,
+        answer_seconds=answer_seconds,
+        listing_seconds=listing_seconds,
     )
     _check_address(url)
     for text in (url, *made.params.values()):
@@ -187,6 +216,8 @@ def http(
     if not id:
         raise _http_error(f"http({made.label!r}) needs id=, the place of an item's id")
     numbers = {"rate": 1.0 if rate is None else rate, "timeout": timeout, "tries": tries}
+    numbers |= {"answer_bytes": answer_bytes, "answer_seconds": answer_seconds}
+    numbers |= {"listing_seconds": listing_seconds}
     for name, value in numbers.items():
         fits = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not fits or not 0 < value < float("inf"):
@@ -253,9 +284,13 @@ def _check_address(url: object) -> None:
             f"http() got an address of {parts.hostname} that holds a user or a password; name "
             'secrets in headers= as "env:NAME"'
         )
+    if HOLE_ENV.search(f"{parts.scheme}{parts.netloc}"):
+        raise _http_error("http() got an address whose host is a secret; name it in the code")
 
 
 def _check_holes(text: str) -> None:
+    if "{env:" in HOLE_ENV.sub("", text):
+        raise _http_error("http(): {env:...} needs the name of a variable, as in {env:API_KEY}")
     for name, form in _HOLE.findall(text):
         timed = name in ("start", "end") and form in ("", "iso", "unix", "unix_ms")
         if timed or (name == "date" and form in ("", "iso")):
@@ -275,10 +310,10 @@ def _check_secrets(made: Http) -> None:
                 f'"env:NAME" in its place'
             )
     for name, value in made.params.items():
-        if ENV.match(value):
+        if (ENV.match(value) and not ENV.fullmatch(value)) or HOLE_ENV.search(value):
             raise _http_error(
-                f"http({made.label!r}): the parameter {name} is a secret, and addresses end up in "
-                "logs; send it in headers="
+                f"http({made.label!r}): the parameter {name} holds more than the name of a "
+                'variable; write "env:NAME" alone'
             )
 
 

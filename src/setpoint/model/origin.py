@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.http import Http
+from setpoint.model.secret import refuse_url_for_name
 from setpoint.model.table import TABLES, Postgres, Table
 from setpoint.model.window import Window
 
@@ -24,6 +25,7 @@ _SUFFIXES: dict[str, FileFormat] = {
     ".ndjson": "json",
 }
 _HOLE = re.compile(r"\{(start|end|date)(?::[^{}]*)?\}")
+_LOGIN = re.compile(r"[A-Za-z][\w+.-]*://[^/]*:[^/]*@")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _BOUNDED = 'Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.'
 _FILES = 'Write files("inbox/{date}/*.csv", schema="order_id long, amount decimal(12,2)").'
@@ -41,7 +43,7 @@ class Files:
     paths: tuple[str, ...]
     format: FileFormat
     schema: str = ""
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     absent: Absent = "fail"
 
     @property
@@ -174,6 +176,11 @@ def files(
     """
     if not paths or not all(isinstance(path, str) and path.strip("/ ") for path in paths):
         raise source_error(f"files() got {paths!r:.80} where paths belong", _FILES)
+    if any(_LOGIN.match(path) for path in paths):
+        raise source_error(
+            "files() got a path that holds a password, and paths are shown and recorded",
+            "Give the store's credentials by [spark.conf], as env:NAME, or by the environment.",
+        )
     known = format or _format_of(paths)
     if known not in get_args(FileFormat):
         raise source_error(
@@ -217,6 +224,7 @@ def jdbc(
     `options` are those of Spark's JDBC reader. PostgreSQL is better read with `postgres(...)`,
     in one snapshot.
     """
+    refuse_url_for_name(connection)
     if bool(table) == bool(query):
         raise source_error(
             "jdbc() needs either a table or query=, and not both",

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, TypedDict
 
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.grain import Grain
+from setpoint.model.secret import refuse_url_for_name
 
 Evolve = Literal["refuse", "add"]
 TableKind = Literal["delta", "iceberg", "parquet", "postgres"]
@@ -201,6 +202,7 @@ def postgres(
     """
     _check_name("postgres", table, '"sales.orders"')
     _check_name("postgres", connection, '"sales.orders", connection="warehouse"')
+    refuse_url_for_name(connection)
     layout = _layout(None, None, time, evolve)
     return Postgres(table=table, connection=connection, **layout)
 

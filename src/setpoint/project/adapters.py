@@ -14,6 +14,7 @@ from setpoint.model.http import Http
 from setpoint.model.origin import Files, Jdbc, Landed, Rows
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.ports import SourcePort, TargetPort
+from setpoint.model.secret import Secret, revealed, settings_of
 from setpoint.model.source import Source
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config, located
@@ -208,22 +209,21 @@ class Adapters:
         """The PostgreSQL server behind a name: of the configuration, or of the environment."""
         from setpoint.targets.postgres.server import server_of
 
-        return server_of(connection, *self._url(connection), self._config.commit_timeout)
+        return server_of(connection, self._url(connection), self._config.commit_timeout)
 
-    def jdbc_url(self, connection: str) -> str:
+    def jdbc_url(self, connection: str) -> Secret:
         """The JDBC URL behind a name: of the configuration, or of the environment."""
         from setpoint.targets.postgres.server import variable_of
 
-        url, variable = self._url(connection)
-        if url and url.startswith("jdbc:"):
+        url, named = self._url(connection), f"{connection!r:.80}"
+        if url is not None and url.is_set and url.reveal().startswith("jdbc:"):
             return url
-        named = f"{connection!r:.80}"
         what = f"The connection {named} is not a JDBC URL."
-        if not url:
+        if url is None:
             what = f"The connection {named} is not configured."
-        if not url and variable:
-            what = f"The environment variable {variable} of the connection {named} is not set."
-        place = variable or variable_of(connection)
+        elif not url.is_set:
+            what = f"The environment variable {url.variable} of the connection {named} is not set."
+        place = (url.variable if url else "") or variable_of(connection)
         raise UsageError(
             "SP-C03",
             what,
@@ -233,28 +233,27 @@ class Adapters:
             f"[connections] of setpoint.toml, or set {place}; read PostgreSQL with postgres(...).",
         )
 
-    def _url(self, connection: str) -> tuple[str | None, str]:
-        """A connection's URL, and the variable that the configuration names for it."""
+    def _url(self, connection: str) -> Secret | None:
+        """A connection's URL; None when neither the configuration nor the environment has it."""
         from setpoint.targets.postgres.server import variable_of
 
         given = self._config.connections.get(connection)
         if given is None:
-            return os.environ.get(variable_of(connection)), ""
-        if given.startswith("env:"):
-            variable = given.removeprefix("env:")
-            return os.environ.get(variable), variable
-        return given, ""
+            named = Secret(f"env:{variable_of(connection)}", whole=False)
+            return named if named.is_set else None
+        return given
 
     def storage(self, table: Delta) -> Storage:
         """Where a Delta table lives; catalog names are resolved through the session."""
         from setpoint.targets.delta.storage import Storage
 
+        options = revealed(settings_of(table.storage_options, "storage_options="))
         if table.path is not None:
-            return Storage.at(located(table.path, self._config.root), table.storage_options)
+            return Storage.at(located(table.path, self._config.root), options)
         from setpoint.spark.catalog import location_of
 
         place = location_of(self._sessions.get(frozenset({"delta"})), str(table.table))
-        return Storage.at(place, table.storage_options)
+        return Storage.at(place, options)
 
 
 def place_of(table: Table, config: Config) -> str:

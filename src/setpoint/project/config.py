@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from urllib.parse import unquote
 
 from setpoint.errors import NOTHING_STARTED, UsageError
 from setpoint.lint.settings import Settings, read_settings
+from setpoint.model.secret import NOTHING, Secret, settings_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,10 +24,10 @@ FILE = "setpoint.toml"
 SETTINGS: dict[str, str] = {
     "pipelines.paths": "files, folders or globs that hold pipelines, relative to this file",
     "spark.master": "the Spark master, for example local[4] or yarn",
-    "spark.remote": "a Spark Connect address, for example sc://host:15002",
-    "spark.conf": "a table of further Spark settings",
+    "spark.remote": "a Spark Connect address, for example sc://host:15002, or env:NAME",
+    "spark.conf": "a table of further Spark settings; a value may be env:NAME of a variable",
     "spark.jars": "paths of further jars",
-    "catalogs.<name>": "an Iceberg catalog: type, uri, warehouse and its further properties",
+    "catalogs.<name>": "an Iceberg catalog: type, uri, warehouse and others; each may be env:NAME",
     "connections.<name>": "a database: its PostgreSQL or JDBC URL, or env:NAME of a variable",
     "landing.path": "where landed copies are kept: a folder, or a URL such as s3://bucket/landing",
     "ledger.url": "where the history is kept: sqlite:///path, postgresql://... or env:NAME",
@@ -46,19 +46,22 @@ SETTINGS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Config:
-    """The settings of a project; `root` is the folder that relative paths start from."""
+    """The settings of a project; `root` is the folder that relative paths start from.
+
+    What may hold a password is a `Secret`; whoever makes a configuration may give plain texts.
+    """
 
     root: Path
     file: Path | None = None
     pipelines: tuple[str, ...] = ("pipelines",)
     master: str | None = None
-    remote: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    remote: Secret = NOTHING
+    conf: Mapping[str, Secret] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
-    catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    connections: Mapping[str, str] = field(default_factory=dict, repr=False)
+    catalogs: Mapping[str, Mapping[str, Secret]] = field(default_factory=dict)
+    connections: Mapping[str, Secret] = field(default_factory=dict)
     landing: str = "landing"
-    ledger: str = ""
+    ledger: Secret = NOTHING
     tries: int = 3
     first_wait: float = 1.0
     longest_wait: float = 60.0
@@ -66,21 +69,38 @@ class Config:
     prove_postgres: str = ""
     lint: Settings = field(default_factory=Settings)
 
+    def __post_init__(self) -> None:
+        values = {
+            "remote": Secret.of(self.remote, "[spark] remote", whole=False),
+            "ledger": Secret.of(self.ledger, "[ledger] url", whole=False),
+            "conf": _secrets(self.conf, "[spark.conf]"),
+            "connections": {
+                name: Secret.of(text, f"[connections] {name}", whole=False)
+                for name, text in self.connections.items()
+            },
+            "catalogs": {
+                name: _secrets(section, f"[catalogs.{name}]")
+                for name, section in self.catalogs.items()
+            },
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     @property
-    def ledger_url(self) -> str:
+    def secrets(self) -> tuple[Secret, ...]:
+        """All that may hold a password."""
+        sections = (self.conf, self.connections, *self.catalogs.values())
+        listed = [secret for section in sections for secret in section.values()]
+        return (self.remote, self.ledger, *listed)
+
+    @property
+    def ledger_url(self) -> Secret:
         """The ledger's URL; a relative SQLite path starts at the project's folder."""
-        url = self.ledger or "sqlite:///.setpoint/ledger.db"
-        if url.startswith("env:"):
-            variable = url.removeprefix("env:")
-            url = os.environ.get(variable, "")
-            if not url:
-                raise invalid(
-                    self.file or self.root, f"ledger.url: the variable {variable} is not set"
-                )
+        url = self.ledger.reveal() or "sqlite:///.setpoint/ledger.db"
         relative = url.removeprefix("sqlite:///")
         if url.startswith("sqlite:///") and not relative.startswith("/"):
-            return f"sqlite:////{str((self.root / relative).absolute()).lstrip('/')}"
-        return url
+            url = f"sqlite:////{str((self.root / relative).absolute()).lstrip('/')}"
+        return Secret(url, "[ledger] url", whole=False)
 
 
 def find_config(start: Path, explicit: str | Path | None = None) -> Config:
@@ -117,7 +137,7 @@ def _read(file: Path) -> Config:
         file=file,
         pipelines=_texts(file, flat, "pipelines.paths", ("pipelines",)),
         master=_text(file, flat, "spark.master"),
-        remote=_text(file, flat, "spark.remote"),
+        remote=Secret.of(_text(file, flat, "spark.remote") or "", "[spark] remote", whole=False),
         conf=_table(file, flat, "spark.conf"),
         jars=_texts(file, flat, "spark.jars", ()),
         catalogs={
@@ -125,11 +145,15 @@ def _read(file: Path) -> Config:
             for name in sorted(_named(flat, "catalogs"))
         },
         connections={
-            name.partition(".")[2]: _text(file, flat, name) or ""
+            name.partition(".")[2]: Secret.of(
+                _text(file, flat, name) or "",
+                f"[connections] {name.partition('.')[2]}",
+                whole=False,
+            )
             for name in sorted(_named(flat, "connections"))
         },
         landing=_text(file, flat, "landing.path") or "landing",
-        ledger=_text(file, flat, "ledger.url") or "",
+        ledger=Secret.of(_text(file, flat, "ledger.url") or "", "[ledger] url", whole=False),
         tries=int(_number(file, flat, "retry.tries", 3, least=1)),
         first_wait=_number(file, flat, "retry.first_wait", 1.0, least=0),
         longest_wait=_number(file, flat, "retry.longest_wait", 60.0, least=0),
@@ -193,11 +217,11 @@ def _number(
     return float(value)
 
 
-def _table(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, str]:
+def _table(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, Secret]:
     value = flat.get(name, {})
     if not isinstance(value, dict):
         raise invalid(file, f"{name} must be a table: [{name}]")
-    return {str(key): _spark_value(item) for key, item in value.items()}
+    return _secrets(value, f"[{name}]")
 
 
 def _named(flat: Mapping[str, Any], section: str) -> set[str]:
@@ -205,7 +229,7 @@ def _named(flat: Mapping[str, Any], section: str) -> set[str]:
     return {name for name in flat if name.startswith(f"{section}.")}
 
 
-def _section(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _section(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, Secret]:
     value = flat[name]
     if not isinstance(value, dict):
         raise invalid(file, f"{name} must be a table: [{name}]")
@@ -213,10 +237,16 @@ def _section(file: Path, flat: Mapping[str, Any], name: str) -> dict[str, Any]:
     if len(plain) < len(value):
         nested = next(key for key in value if key not in plain)
         raise invalid(file, f"{name}: {nested} must be one value; quote names that hold a dot")
-    return plain
+    return _secrets(plain, f"[{name}]")
 
 
-def _spark_value(value: Any) -> str:
+def _secrets(values: Mapping[str, Any], section: str) -> dict[str, Secret]:
+    return settings_of({str(name): _spelled(value) for name, value in values.items()}, section)
+
+
+def _spelled(value: Any) -> str | Secret:
+    if isinstance(value, (str, Secret)):
+        return value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -20,11 +20,13 @@ from setpoint.ledger import Ledger, LedgerError
 from setpoint.model.pipeline import Pipeline
 from setpoint.model.pipeline import pipeline as define
 from setpoint.model.ports import TargetPort
+from setpoint.model.secret import scrubbed
 from setpoint.model.table import TABLES, Table, delta, iceberg, parquet, postgres
 from setpoint.model.write import Replace
 from setpoint.project.adapters import Adapters, place_of
 from setpoint.project.config import Config
 from setpoint.project.discover import loaded
+from setpoint.project.secrets import environment_secrets, pipeline_secrets
 
 if TYPE_CHECKING:
     from setpoint.spark.session import Sessions
@@ -52,6 +54,7 @@ class Project:
         self._tell, self._warn, self._trigger = tell, warn, trigger
         self._stack = ExitStack()
         self._sessions: Sessions | None = None
+        self._secrets = set(config.secrets) | set(environment_secrets(os.environ))
 
     def __enter__(self) -> Project:
         return self
@@ -62,7 +65,13 @@ class Project:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, SetpointError):
+            error.scrub(self.scrubbed)
         self._stack.close()
+
+    def scrubbed(self, text: str) -> str:
+        """A text without the secrets of the configuration and of the pipelines in use."""
+        return scrubbed(text, self._secrets)
 
     @property
     def jars(self) -> tuple[str, ...]:
@@ -117,6 +126,7 @@ class Project:
             warn=self._warn,
             trigger=self._trigger,
             resolved_default=resolved_default,
+            scrubbed=self.scrubbed,
         )
 
     @property
@@ -126,6 +136,7 @@ class Project:
 
     def bind(self, pipeline: Pipeline) -> Bound:
         """A pipeline with its adapters, its definition checked against the existing table."""
+        self._secrets |= set(pipeline_secrets(pipeline, os.environ))
         adapters = self.adapters
         target = adapters.target(pipeline)
         target.check_definition()

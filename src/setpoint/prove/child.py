@@ -25,7 +25,7 @@ from setpoint.prove.trial import Trial
 def main(words: list[str]) -> int:
     """Do what a request asks for; the exit code is 0 if it could be done."""
     (path,) = words
-    request = Request.read(Path(path))
+    request = Request.read(Path(path), os.environ)
     Thread(target=_follow, args=(request.parent,), daemon=True).start()
     try:
         answer = _done(request)

@@ -126,9 +126,11 @@ class Part:
             look=str(home / "looked") if self._apart and not first else "",
             keep=str(home / "kept") if self._apart else "",
         )
-        request.write(home / "request.json")
+        server = request.write(home / "request.json")
         command = [sys.executable, "-m", "setpoint.prove.child", str(home / "request.json")]
-        process = start(command, self._around(home), case.sandbox.production.root, home, "process")
+        process = start(
+            command, {**self._around(home), **server}, case.sandbox.production.root, home, "process"
+        )
         return Child(process, home / "answer.json")
 
     def retried(self) -> tuple[Trial, Trial]:

@@ -29,8 +29,10 @@ def proof_folder(root: Path, subject: str, *, keep: bool = False) -> Iterator[Pa
     safe = "".join(letter if letter.isalnum() else "_" for letter in subject)[:40]
     folder = parent / f"{safe}-{edge.new_attempt_id()}"
     try:
-        folder.mkdir(parents=True)
-        (folder / _OWNER).write_text(json.dumps(edge.process_identity()), encoding="utf-8")
+        # It will hold rows of production.
+        folder.mkdir(mode=0o700, parents=True)
+        owner = [*edge.process_identity(), made_here(folder)]
+        (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
         if keep:
             (folder / _KEPT).touch()
     except OSError as error:
@@ -70,9 +72,19 @@ def clear(parent: Path) -> None:
         if (folder / _KEPT).exists() or not folder.is_dir():
             continue
         try:
-            host, pid, started = json.loads((folder / _OWNER).read_text(encoding="utf-8"))
+            host, pid, started, made = json.loads((folder / _OWNER).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # it is being made right now, or is not ours
-        if edge.is_alive(host, pid, started) is False:
+        if is_made_here(folder, made) and edge.is_alive(host, pid, started) is False:
             stop_leftover_server(folder)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def made_here(folder: Path) -> str:
+    """A mark in a folder that says who has made it: one that came with a clone has none."""
+    return edge.signature(f"folder {folder.resolve()}")
+
+
+def is_made_here(folder: Path, mark: object) -> bool:
+    """Whether this user has made the folder, on this machine."""
+    return edge.is_signed(f"folder {folder.resolve()}", mark)

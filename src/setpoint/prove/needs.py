@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import Secret
 from setpoint.model.table import Delta, Iceberg
 from setpoint.project.adapters import Adapters
 from setpoint.project.config import Config
@@ -75,7 +76,7 @@ def remote_inputs(pipeline: Pipeline, inputs: Inputs, adapters: Adapters) -> tup
 
 def master_of(config: Config) -> str:
     """Where Spark runs."""
-    return config.remote or config.master or "local"
+    return (config.remote.reveal() if config.remote else config.master) or "local"
 
 
 def _is_local(pipeline: Pipeline, name: str, adapters: Adapters) -> bool:
@@ -84,8 +85,8 @@ def _is_local(pipeline: Pipeline, name: str, adapters: Adapters) -> bool:
         return bool(origin.path) and _is_path(origin.path or "")
     if isinstance(origin, Iceberg):
         _, settings = adapters.catalogued(origin.table)
-        uri = settings.properties.get("uri", "")
-        return uri.startswith("sqlite") and _is_path(settings.warehouse or "")
+        uri = Secret.of(settings.properties.get("uri", ""))
+        return uri.reveal().startswith("sqlite") and _is_path(settings.warehouse or "")
     return False
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import NOTHING, Secret, revealed, settings_of
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres, Table
 from setpoint.project.config import Config
 
@@ -45,8 +46,11 @@ class Redirection:
 
     folder: str
     token: str
-    server: str = ""
+    server: Secret = NOTHING
     scratch_metastore: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "server", Secret.of(self.server, whole=False))
 
     @property
     def database(self) -> str:
@@ -91,32 +95,40 @@ class Redirection:
     def config(self, config: Config) -> Config:
         """The configuration under which a trial runs: no place of it is production's to write."""
         catalog = {
-            "type": "jdbc",
-            "uri": f"sqlite:///{os.path.join(self.folder, 'catalog.sqlite')}",
-            "warehouse": self.tables,
+            "type": Secret("jdbc"),
+            "uri": Secret(f"sqlite:///{os.path.join(self.folder, 'catalog.sqlite')}", whole=False),
+            "warehouse": Secret(self.tables, whole=False),
         }
+        ledger = f"sqlite:////{os.path.join(self.folder, 'ledger.db').lstrip('/')}"
         return replace(
             config,
-            ledger=f"sqlite:////{os.path.join(self.folder, 'ledger.db').lstrip('/')}",
+            ledger=Secret(ledger, whole=False),
             landing=os.path.join(self.folder, "landing"),
             catalogs={**config.catalogs, CATALOG: catalog},
             connections={**config.connections, CONNECTION: self.server},
             conf=config.conf if self.scratch_metastore else self._own_metastore(config.conf),
         )
 
-    def _own_metastore(self, conf: Mapping[str, str]) -> dict[str, str]:
+    def _own_metastore(self, conf: Mapping[str, Secret]) -> dict[str, Secret]:
         """Settings that name a metastore of the sandbox's own, whatever others say."""
         from setpoint.spark.metastore import local_metastore
 
         others = {name: value for name, value in conf.items() if name != _WAREHOUSE}
-        return {
-            **others,
-            **local_metastore(self.folder, others),
+        settings = {
+            **local_metastore(self.folder, _options(others)),
             "spark.hadoop.javax.jdo.option.ConnectionDriverName": (
                 "org.apache.derby.jdbc.EmbeddedDriver"
             ),
             "spark.hadoop.hive.metastore.uris": "",
         }
+        return {**others, **settings_of(settings)}
+
+
+def _options(conf: Mapping[str, Secret]) -> dict[str, str]:
+    """What a metastore of the sandbox's own goes on from: the options of the JVM."""
+    from setpoint.spark.submit import JAVA_OPTIONS
+
+    return revealed({name: value for name, value in conf.items() if name == JAVA_OPTIONS})
 
 
 def slug(trial: str) -> str:

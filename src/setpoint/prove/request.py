@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from setpoint.errors import CODES, PermanentError, SetpointError
+from setpoint.model.secret import Secret
 from setpoint.prove.folders import write_whole
 from setpoint.prove.redirection import Redirection
 
 Trouble = Literal["", "failing", "overtaken"]
+SERVER = "SETPOINT_SERVER"
+"""The URL of the server that a process of a proof writes to; it may hold a password."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,21 @@ class Request:
     look: str = ""
     keep: str = ""
 
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+    def write(self, path: Path) -> dict[str, str]:
+        """Write it down; returns what the process gets by its environment: no file has a URL."""
+        body = asdict(self)
+        del body["spec"]["redirection"]["server"]
+        write_whole(path, json.dumps(body, indent=1))
+        server = self.spec.redirection.server
+        return {SERVER: server.reveal()} if server else {}
 
     @classmethod
-    def read(cls, path: Path) -> Request:
+    def read(cls, path: Path, environment: MutableMapping[str, str]) -> Request:
+        """What was asked; the URL of the server is taken out of the environment."""
         body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        spec = Spec(**{**body["spec"], "redirection": Redirection(**body["spec"]["redirection"])})
+        server = Secret(environment.pop(SERVER, ""), whole=False)
+        redirection = Redirection(**body["spec"]["redirection"], server=server)
+        spec = Spec(**{**body["spec"], "redirection": redirection})
         listed = {name: tuple(body[name]) for name in ("windows", "earlier")}
         return cls(**{**body, **listed, "spec": spec})
 

@@ -16,6 +16,7 @@ from typing import Any
 from setpoint import edge
 from setpoint.flow.world import World
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import NOTHING, Secret
 from setpoint.model.table import Delta, Iceberg, Parquet, Postgres
 from setpoint.model.window import Window
 from setpoint.project.adapters import Adapters
@@ -233,7 +234,7 @@ def sandbox_at(
         sandbox.inputs = preparation.prepare(sandbox.session, windows, windows[0])
         sandbox.windows = [item for item in windows if not sandbox.inputs.missing(item)]
         remote = remote_inputs(pipeline, sandbox.inputs, project.adapters)
-        scratch = redirection.server if config.prove_postgres else ""
+        scratch = redirection.server.reveal() if config.prove_postgres else ""
         with sandbox.watched.begun(remote, scratch, master_of(config)):
             yield sandbox
 
@@ -290,11 +291,11 @@ def _connectors(
 
 
 @contextmanager
-def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Iterator[str]:
+def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Iterator[Secret]:
     """The URL of the PostgreSQL server that a proof writes to; empty if it needs none."""
     target = pipeline.target
     if not isinstance(target, Postgres):
-        yield ""
+        yield NOTHING
     elif config.prove_postgres:
         with Project(config) as project:
             scratch = project.adapters.server(config.prove_postgres)
@@ -303,7 +304,7 @@ def _server(config: Config, pipeline: Pipeline, folder: Path, token: str) -> Ite
             yield url
     else:
         with throw_away_server(folder) as own:
-            yield own
+            yield Secret(own, whole=False)
 
 
 def _settings(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from setpoint import edge
 from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
+from setpoint.model.secret import Secret
 from setpoint.targets.postgres.names import OURS, quote
 from setpoint.targets.postgres.server import Server
 
@@ -30,7 +31,7 @@ WHERE n.nspname = '{OURS}' AND c.relkind = 'r'
 
 
 @contextmanager
-def scratch_database(scratch: Server, target: Server, token: str) -> Iterator[str]:
+def scratch_database(scratch: Server, target: Server, token: str) -> Iterator[Secret]:
     """The URL of a scratch database that is not the target's; what a proof makes there goes.
 
     The schemas of a proof end in its token. Of the schema that receipts and stages share with

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from setpoint.errors import SetpointError
 from setpoint.model.pipeline import Pipeline
+from setpoint.model.secret import Secret, settings_of
 from setpoint.model.table import Delta, Iceberg
 from setpoint.model.window import Window
 from setpoint.project.adapters import Adapters
@@ -25,10 +26,13 @@ _SMALL = {
 }
 
 
-def merged(conf: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def merged(conf: Mapping[str, Secret], settings: Mapping[str, str]) -> dict[str, Secret]:
     """Settings of a session with further ones; options of the JVM add up."""
-    options = f"{conf.get(_OPTIONS, '')} {settings.get(_OPTIONS, '')}".strip()
-    return {**conf, **settings, **({_OPTIONS: options} if options else {})}
+    further = settings_of(settings)
+    if _OPTIONS in conf and _OPTIONS in further:
+        options = f"{conf[_OPTIONS].reveal()} {settings[_OPTIONS]}".strip()
+        further[_OPTIONS] = Secret.setting(_OPTIONS, options)
+    return {**conf, **further}
 
 
 def small_settings(

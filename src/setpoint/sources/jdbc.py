@@ -16,10 +16,11 @@ from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
 from setpoint.model.origin import Jdbc
 from setpoint.model.run import UNKNOWN, Pinned
+from setpoint.model.secret import Secret, revealed, scrubbed, settings_of
 from setpoint.model.slice import SliceRule
 from setpoint.model.source import Source
 from setpoint.model.window import Window
-from setpoint.sources.database.dialect import Dialect, scrubbed, shown
+from setpoint.sources.database.dialect import Dialect, shown
 from setpoint.sources.database.division import stretches
 from setpoint.sources.database.probe import filled, fingerprint_of
 from setpoint.sources.failures import changed, clip_rule, gone, unreadable
@@ -42,7 +43,7 @@ class JdbcSource:
         name: str,
         source: Source,
         origin: Jdbc,
-        url: str,
+        url: Secret,
         session: Callable[[], SparkSession],
         every: Grain,
         timezone: str,
@@ -51,10 +52,11 @@ class JdbcSource:
         self._source = source
         self._origin = origin
         self._url = url
+        self._options = settings_of(origin.options, f"options= of jdbc({source.label!r})")
         self._session = session
         self._every = every
         self._timezone = timezone
-        self._dialect = Dialect.of(url)
+        self._dialect = Dialect.of(url.reveal())
 
     @property
     def label(self) -> str:
@@ -134,14 +136,14 @@ class JdbcSource:
         self, session: SparkSession, predicates: list[str] | None = None, query: str = ""
     ) -> DataFrame:
         """A frame of the table, or of a query, one partition for each predicate."""
-        options = {**_DEFAULTS, **self._origin.options}
+        options, url = {**_DEFAULTS, **revealed(self._options)}, self._url.reveal()
         if self._dialect.driver:
             options.setdefault("driver", self._dialect.driver)
         table = f"({query}\n) setpoint" if query else self._given()
         with self._failures():
             if predicates is None:
-                return session.read.jdbc(self._url, table, properties=options)
-            return session.read.jdbc(self._url, table, predicates=predicates, properties=options)
+                return session.read.jdbc(url, table, properties=options)
+            return session.read.jdbc(url, table, predicates=predicates, properties=options)
 
     def _given(self) -> str:
         """What is read, as it stands after FROM."""
@@ -182,7 +184,7 @@ class JdbcSource:
         return clip_rule(self._name, self.label, column, kinds, self._every, self._timezone)
 
     def _detail(self) -> str:
-        parts, tasks = [shown(self._url)], self._source.partitions or 1
+        parts, tasks = [shown(self._url.reveal())], self._source.partitions or 1
         if tasks > 1 and self._source.time is not None:
             parts.append(f"partitions: {tasks}, without a common snapshot")
         if self._dialect.name == "postgresql":
@@ -196,7 +198,9 @@ class JdbcSource:
             yield
         except Exception as error:
             told = error if isinstance(error, SetpointError) else unreadable(self.label, error)
-            told.what, told.why = scrubbed(told.what, self._url), scrubbed(told.why, self._url)
+            secrets = (self._url, *self._options.values())
+            told.what = scrubbed(told.what, secrets, least=1)
+            told.why = scrubbed(told.why, secrets, least=1)
             if told is error:
                 raise
             if "No suitable driver" in told.what or "ClassNotFound" in told.what:

@@ -17,7 +17,7 @@ from setpoint.errors import PermanentError, SetpointError
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.http import Http
-from setpoint.model.landing import Landing, asked_of
+from setpoint.model.landing import Landing, asked_of, recorded
 from setpoint.model.mark import Mark
 from setpoint.model.origin import Landed, refuse_shared_address
 from setpoint.model.ports import Leftover
@@ -145,7 +145,7 @@ class LandedSource:
             asked=asked_of(request, start, end),
             items=filled.items,
             contents=filled.contents,
-            request=request,
+            request=recorded(request),
             pages=filled.pages,
             readings=filled.readings,
         )
@@ -269,7 +269,8 @@ class LandedSource:
     def _refuse_other_question(self, window: Window, kept: Kept) -> None:
         if self._answers(window, kept):
             return
-        before, now = kept.landing.request, json.loads(json.dumps(self._supply.request()))
+        before = kept.landing.request
+        now = recorded(json.loads(json.dumps(self._supply.request())))
         names = sorted(n for n in {*before, *now} if before.get(n) != now.get(n))
         raise PermanentError(
             "SP-H06",

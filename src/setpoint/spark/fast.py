@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from setpoint.errors import UsageError
+from setpoint.model.secret import settings_of
 from setpoint.spark.classes import SESSION, java_class
 from setpoint.spark.jars import resolve
-from setpoint.spark.launch import JAVA_OPTIONS
 from setpoint.spark.session import EXTENSIONS, HIVE, Sessions, SparkSettings, active_session
+from setpoint.spark.submit import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def fast_session() -> Iterator[SparkSession]:
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
             "spark.sql.warehouse.dir": os.path.join(folder, "warehouse"),
         }
-        settings = SparkSettings(master="local[2]", conf=conf, root=folder)
+        settings = SparkSettings(master="local[2]", conf=settings_of(conf), root=folder)
         with Sessions(settings) as sessions:
             yield sessions.get(_cached() | {HIVE})
 

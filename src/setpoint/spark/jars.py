@@ -8,7 +8,6 @@ resolving them at every start costs seconds.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from setpoint.edge import home_dir
 from setpoint.errors import UNTOUCHED, UsageError
 from setpoint.spark.java import find_java
 
@@ -119,12 +119,6 @@ CONNECTORS: Mapping[tuple[str, str], tuple[Jar, ...]] = {
         ),
     ),
 }
-
-
-def home_dir() -> Path:
-    """The folder of everything setpoint caches: SETPOINT_HOME or `~/.cache/setpoint`."""
-    configured = os.environ.get("SETPOINT_HOME", "").strip()
-    return Path(configured).expanduser() if configured else Path.home() / ".cache" / "setpoint"
 
 
 def cache_dir() -> Path:

@@ -9,19 +9,21 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from setpoint.edge import home_dir
 from setpoint.errors import UNTOUCHED, UsageError
+from setpoint.model.secret import Secret, scrubbed
 from setpoint.spark.classes import know_short_names
-from setpoint.spark.jars import home_dir, spark_version
+from setpoint.spark.jars import spark_version
 from setpoint.spark.java import find_java, java_command
+from setpoint.spark.submit import JAVA_OPTIONS, submit_arguments
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 # The JVM itself says this about a module that Spark asks for, and no option silences it.
@@ -106,9 +108,9 @@ def _java_options(configured: str) -> str:
     return " ".join([*options, configured]).strip()
 
 
-def start_jvm(conf: Mapping[str, str]) -> None:
+def start_jvm(conf: Mapping[str, str], secrets: Sequence[Secret] = ()) -> None:
     """Start the driver's JVM and hand it to PySpark; its error stream passes through a filter."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if not jvm_runs():
@@ -122,13 +124,13 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     reading, writing = os.pipe()
     said: list[bytes] = []
     # A thread that lives as long as the JVM writes: daemon, so that it never holds up the exit.
-    threading.Thread(target=_pass_on, args=(os.fdopen(reading, "rb"), said), daemon=True).start()
-    spark_conf = SparkConf(loadDefaults=False)
-    spark_conf.setAll(list(conf.items()))
+    listening = (os.fdopen(reading, "rb"), said, secrets)
+    threading.Thread(target=_pass_on, args=listening, daemon=True).start()
     try:
-        gateway = launch_gateway(  # type: ignore[no-untyped-call]
-            spark_conf, popen_kwargs={"stderr": writing}
-        )
+        with submit_arguments(conf):
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                popen_kwargs={"stderr": writing}
+            )
     except Exception as error:
         find_java()  # says so when Java is missing or too old
         raise UsageError(
@@ -196,11 +198,12 @@ def _stop_clean_up(gateway: JavaGateway) -> None:
             thread.join(0.05)
 
 
-def _pass_on(stream: IO[bytes], said: list[bytes]) -> None:
+def _pass_on(stream: IO[bytes], said: list[bytes], secrets: Sequence[Secret]) -> None:
     with stream:
         for line in stream:
             if _NOISE.search(line):
                 continue
+            line = scrubbed(line.decode(errors="replace"), secrets).encode()
             if len(said) < 50:
                 said.append(line)
             try:

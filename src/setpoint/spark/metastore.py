@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from setpoint.errors import UNCHANGED, UNTOUCHED, TransientError
-from setpoint.spark.launch import JAVA_OPTIONS
+from setpoint.spark.submit import JAVA_OPTIONS
 
 DATABASE = "spark.hadoop.javax.jdo.option.ConnectionURL"
 _DERBY = "jdbc:derby:;databaseName="
@@ -14,7 +14,7 @@ _LOCAL = os.path.join("warehouse", "_metastore")
 _NAMES = ("hive.metastore.uris", "javax.jdo.option.")
 
 
-def named_by(conf: Mapping[str, str]) -> str | None:
+def named_by(conf: Iterable[str]) -> str | None:
     """The setting or the file that says which metastore to use; None when nothing does."""
     for name in conf:
         if name.removeprefix("spark.hadoop.").startswith(_NAMES):

@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -27,6 +27,7 @@ from setpoint.errors import (
     UsageError,
     words_of,
 )
+from setpoint.model.secret import NOTHING, Secret, revealed, scrubbed, settings_of
 from setpoint.spark.failures import explain, is_passing, root_cause
 from setpoint.spark.jars import resolve, spark_version
 from setpoint.spark.launch import jvm_runs, start_jvm, stop_jvm, tuned_conf
@@ -44,6 +45,9 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 HIVE = "hive"
 CATALOG = "spark.sql.catalogImplementation"
 NO_CONNECTORS: frozenset[str] = frozenset()
+REDACTION = "spark.redaction.regex"
+_REDACTED = "(redacted)"
+_SENSITIVE = "pwd|passphrase|credential|(api|account|private|shared)[._-]?key"
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,15 @@ class SparkSettings:
     """The [spark] section of the configuration; empty means a local session."""
 
     master: str | None = None
-    remote: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    remote: Secret = NOTHING
+    conf: Mapping[str, Secret] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
     root: str = ""
     """The project's folder: a local metastore and its warehouse lie below it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conf", settings_of(self.conf))
+        object.__setattr__(self, "remote", Secret.of(self.remote or "", whole=False))
 
 
 class Sessions:
@@ -121,7 +129,9 @@ class Sessions:
     def _make(self, connectors: frozenset[str]) -> SparkSession:
         spark_version()  # one clear line when PySpark is not installed
         settings = self._settings
-        remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
+        remote = settings.remote
+        if not remote and not settings.master and os.environ.get("SPARK_REMOTE"):
+            remote = Secret("env:SPARK_REMOTE", whole=False)
         if remote:
             spark = _connect(remote, settings.conf)
             engine_check(spark)
@@ -216,17 +226,26 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
         jars += [str(path) for name in sorted(connectors - {HIVE}) for path in resolve(name)]
     conf = tuned_conf(
         settings.master or "local[*]",
-        connector_conf(settings.conf, connectors, settings.root),
+        connector_conf(revealed(settings.conf), connectors, settings.root),
         jars,
     )
+    conf.setdefault(REDACTION, redaction(settings.conf))
+    secrets = tuple(settings.conf.values())
     refuse_busy_metastore(conf)
     with uninterrupted():
-        start_jvm(conf)
+        start_jvm(conf, secrets)
         try:
             return SparkSession.builder.config(map={**conf}).getOrCreate()
         except Exception as error:
             stop_jvm()
-            raise _not_started(f"on {conf['spark.master']}", error) from error
+            where = f"on {conf['spark.master']}"
+            raise _not_started(scrubbed(where, secrets), error, secrets) from error
+
+
+def redaction(conf: Mapping[str, Secret]) -> str:
+    """Which settings Spark itself hides in its logs and pages: its own choice, and ours."""
+    named = [re.escape(name) for name, value in conf.items() if value.variable]
+    return "|".join(["(?i)secret|password|token|access[.]?key", _SENSITIVE, *named])
 
 
 ENDING = tuple(
@@ -281,13 +300,14 @@ def connector_conf(
     return result
 
 
-def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
+def _connect(remote: Secret, conf: Mapping[str, Secret]) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    address, settings = remote.reveal(), revealed(conf)
     try:
-        spark = SparkSession.builder.remote(remote).getOrCreate()
+        spark = SparkSession.builder.remote(address).getOrCreate()
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        for key, value in conf.items():
+        for key, value in settings.items():
             spark.conf.set(key, value)
         return spark
     except ImportError as error:
@@ -300,8 +320,9 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
         ) from error
     except Exception as error:
         # What follows the address may be a token.
-        address, _, secret = remote.partition(";")
-        raise _not_started(f"at {address}", error, secret) from error
+        place, _, rest = address.partition(";")
+        secrets = (Secret(rest), remote, *conf.values())
+        raise _not_started(f"at {scrubbed(place, [remote])}", error, secrets) from error
 
 
 def own_session(session: SparkSession) -> SparkSession:
@@ -309,11 +330,12 @@ def own_session(session: SparkSession) -> SparkSession:
     if _is_connect(session):
         return session.cloneSession()  # type: ignore[attr-defined, no-any-return]
     own = session.newSession()
-    for setting in session.sql("SET").collect():
-        if own.conf.get(setting["key"], None) != setting["value"] and own.conf.isModifiable(
-            setting["key"]
-        ):
-            own.conf.set(setting["key"], setting["value"])
+    for name, value in (tuple(setting) for setting in session.sql("SET").collect()):
+        if value.endswith(_REDACTED):
+            # The command hides what may be a secret, and so would break what depends on it.
+            value = session.conf.get(name)
+        if own.conf.get(name, None) != value and own.conf.isModifiable(name):
+            own.conf.set(name, value)
     return own
 
 
@@ -364,14 +386,13 @@ def refuse_missing_jar(jar: str) -> str:
     return jar
 
 
-def _not_started(where: str, error: Exception, secret: str = "") -> SetpointError:
-    cause = root_cause(error)
+def _not_started(where: str, error: Exception, secrets: Iterable[Secret]) -> SetpointError:
     # A server that restarts and a cluster without room are no mistakes of the caller.
     kind = TransientError if is_passing(error) else UsageError
     return kind(
         "SP-S01",
         f"No Spark session could be made {where}.",
-        why=cause.replace(secret, "...") if secret else cause,
+        why=scrubbed(root_cause(error), secrets),
         state=UNTOUCHED,
         next="Check the [spark] section. See: setpoint doctor",
     )

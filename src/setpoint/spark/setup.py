@@ -14,10 +14,12 @@ import tempfile
 from pathlib import Path
 
 from setpoint.errors import SetpointError
+from setpoint.model.secret import settings_of
 from setpoint.spark.jars import fetch
 from setpoint.spark.java import find_java
-from setpoint.spark.launch import JAVA_OPTIONS, archive_path
+from setpoint.spark.launch import archive_path
 from setpoint.spark.session import Sessions, SparkSettings
+from setpoint.spark.submit import JAVA_OPTIONS
 
 CONNECTORS = ("delta", "iceberg")
 ARCHIVES_KEPT = 3
@@ -59,7 +61,9 @@ def make_archive() -> Path:
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".make-") as folder:
         fresh = Path(folder) / "fresh.jsa"
         options = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"
-        with Sessions(SparkSettings(master="local[2]", conf={JAVA_OPTIONS: options})) as sessions:
+        with Sessions(
+            SparkSettings(master="local[2]", conf=settings_of({JAVA_OPTIONS: options}))
+        ) as sessions:
             _exercise(sessions, Path(folder))
         # The JVM has ended, so the archive is complete; a rename shows it to others whole.
         os.replace(fresh, archive)

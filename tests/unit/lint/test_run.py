@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -175,6 +176,47 @@ def test_a_broken_cache_counts_as_empty(tmp_path: Path, text: str) -> None:
     """A cache is never a reason to fail."""
     (tmp_path / "findings.json").write_text(text)
     assert Cache(tmp_path, lambda: "1").get("x", "job.py") is None
+
+
+def test_a_cache_that_came_with_a_clone_silences_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One without findings, as somebody else has made it for the same file, is not believed."""
+    (folder / "job.py").write_text(APPEND)
+    theirs, mine = tmp_path / "their-home", tmp_path / "my-home"
+    monkeypatch.setenv("SETPOINT_HOME", str(theirs))
+    monkeypatch.setattr("setpoint.lint.run._one", lambda item: [])
+    assert lint([folder], Settings(), cache_folder=folder / "cache").findings == []
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("SETPOINT_HOME", str(mine))
+    found = lint([folder], Settings(), cache_folder=folder / "cache").findings
+    assert kinds(found) == ["append-write"]
+
+
+def test_a_cache_of_another_place_is_not_believed(tmp_path: Path) -> None:
+    """Also one of this user: it may have been copied, and changed on the way."""
+    cache = Cache(tmp_path / "a", lambda: "1")
+    cache.put("key", [])
+    cache.save()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert Cache(tmp_path / "a", lambda: "1").get("key", "job.py") == []
+    assert Cache(tmp_path / "b", lambda: "1").get("key", "job.py") is None
+    text = (tmp_path / "a" / "findings.json").read_text()
+    (tmp_path / "a" / "findings.json").write_text(text.replace('"key"', '"other"'))
+    assert Cache(tmp_path / "a", lambda: "1").get("other", "job.py") is None
+
+
+def test_without_a_key_nothing_is_kept_and_nothing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home that cannot be made only costs time."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SETPOINT_HOME", str(tmp_path / "file" / "home"))
+    cache = Cache(tmp_path, lambda: "1")
+    cache.put("key", [])
+    cache.save()
+    assert Cache(tmp_path, lambda: "1").get("key", "job.py") is None
 
 
 def test_another_judge_empties_the_cache(tmp_path: Path) -> None:

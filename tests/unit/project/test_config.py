@@ -74,7 +74,7 @@ def test_an_explicit_file_must_exist(tmp_path: Path) -> None:
 def test_the_ledger_lies_in_the_project(tmp_path: Path, text: str, end: str) -> None:
     """A relative path starts at the project's folder, not at the current one."""
     (tmp_path / "setpoint.toml").write_text(text)
-    assert find_config(tmp_path).ledger_url.endswith(end)
+    assert find_config(tmp_path).ledger_url.reveal().endswith(end)
 
 
 def test_the_ledger_can_be_named_by_a_variable(
@@ -83,7 +83,29 @@ def test_the_ledger_can_be_named_by_a_variable(
     """A password does not belong in a file that is committed; a missing variable is named."""
     (tmp_path / "setpoint.toml").write_text("[ledger]\nurl = 'env:LEDGER_URL'\n")
     monkeypatch.setenv("LEDGER_URL", "sqlite:///x/l.db")
-    assert find_config(tmp_path).ledger_url.endswith(f"{tmp_path}/x/l.db")
+    assert find_config(tmp_path).ledger_url.reveal().endswith(f"{tmp_path}/x/l.db")
     monkeypatch.delenv("LEDGER_URL")
     with pytest.raises(UsageError, match=r"LEDGER_URL is not set"):
         _ = find_config(tmp_path).ledger_url
+
+
+def test_what_may_hold_a_password_cannot_be_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every section, written down or named; the values are there for whoever sends them."""
+    (tmp_path / "setpoint.toml").write_text(
+        '[ledger]\nurl = "postgresql://u:hush1@h/d"\n'
+        '[connections]\na = "postgresql://u:hush2@h/d"\n'
+        '[spark]\nremote = "sc://h:15002/;token=hush3"\n'
+        '[spark.conf]\n"x.password" = "hush4"\n"x.cores" = 4\n"x.on" = true\n"y" = "env:KEY"\n'
+        '[catalogs.lake]\nuri = "https://h"\ncredential = "hush5"\nwarehouse = "env:KEY"\n'
+    )
+    monkeypatch.setenv("KEY", "hush6")
+    config = find_config(tmp_path)
+    assert "hush" not in f"{config} {config!r} {config.conf} {config.catalogs}"
+    values = {name: value.reveal() for name, value in config.conf.items()}
+    assert values == {"x.password": "hush4", "x.cores": "4", "x.on": "true", "y": "hush6"}
+    assert config.catalogs["lake"]["warehouse"].reveal() == "hush6"
+    assert config.remote.reveal().endswith("hush3")
+    found = {part for secret in config.secrets for part in secret.parts()}
+    assert {f"hush{number}" for number in range(1, 7)} <= found

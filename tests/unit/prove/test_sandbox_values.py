@@ -16,7 +16,7 @@ from setpoint.errors import UsageError
 from setpoint.project.config import Config
 from setpoint.prove.certificate import PROOFS
 from setpoint.prove.experiments import EXPERIMENTS
-from setpoint.prove.folders import COMMANDS, PIPELINES, proof_folder
+from setpoint.prove.folders import COMMANDS, PIPELINES, made_here, proof_folder
 from setpoint.prove.inputs import Sample
 from setpoint.prove.pipeline import choose
 from setpoint.prove.redirection import CATALOG, CONNECTION, Redirection
@@ -72,14 +72,13 @@ def test_the_configuration_names_no_place_of_production_to_write_to(tmp_path: Pa
     config = Config(tmp_path, ledger="postgresql://prod/ledger", landing="s3://bucket/landing")
     conf = {"spark.hadoop.hive.metastore.uris": "thrift://prod:9083"}
     moved = REDIRECTION.config(replace(config, conf=conf))
-    assert moved.ledger_url.endswith("/sandbox/ledger.db")
+    assert moved.ledger_url.reveal().endswith("/sandbox/ledger.db")
     assert moved.landing == "/sandbox/landing"
-    assert "/sandbox" in str(moved.catalogs[CATALOG]["uri"])
-    assert moved.connections[CONNECTION] == "postgresql:///own"
-    assert moved.conf["spark.hadoop.hive.metastore.uris"] == ""
-    assert (
-        "/sandbox/warehouse/_metastore" in moved.conf["spark.hadoop.javax.jdo.option.ConnectionURL"]
-    )
+    assert "/sandbox" in moved.catalogs[CATALOG]["uri"].reveal()
+    assert moved.connections[CONNECTION].reveal() == "postgresql:///own"
+    assert moved.conf["spark.hadoop.hive.metastore.uris"].reveal() == ""
+    database = moved.conf["spark.hadoop.javax.jdo.option.ConnectionURL"].reveal()
+    assert "/sandbox/warehouse/_metastore" in database
 
 
 def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:
@@ -96,8 +95,9 @@ def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:
         {"orders": {"2026-04-25": {"version": 3, "fingerprint": "f"}}},
     )
     request = Request(spec, ("2026-04-25",), "answer.json", 7, ("2026-04-24",), fault="staged:kill")
-    request.write(tmp_path / "request.json")
-    assert Request.read(tmp_path / "request.json") == request
+    environment = request.write(tmp_path / "request.json")
+    assert Request.read(tmp_path / "request.json", environment) == request
+    assert environment == {}, "what the process starts must not inherit the URL"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,8 @@ def test_folders_of_killed_proofs_are_cleared(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         import socket
 
-        (folder / "owner.json").write_text(json.dumps([socket.gethostname(), pid, "gone"]))
+        owner = [socket.gethostname(), pid, "gone", made_here(folder)]
+        (folder / "owner.json").write_text(json.dumps(owner))
     (tmp_path / PIPELINES / "kept" / "kept").touch()
     with proof_folder(tmp_path, "daily orders") as first:
         assert not (tmp_path / PIPELINES / "dead").exists()

@@ -350,14 +350,20 @@ def test_secrets_stay_on_their_host(desk: Desk) -> None:
     with Api(items=desk.api.items) as elsewhere:
         desk.api.plan = [bad.redirect(f"{elsewhere.url}/one"), bad.redirect("/one")]
         how: dict[str, Any] = {
-            "headers": {"Authorization": "Bearer env:KEY", "X-Key": "env:KEY", "X-Plain": "1"}
+            "headers": {
+                "Authorization": "Bearer env:KEY",
+                "X-Key": "env:KEY",
+                "X-Partner": "written-in-the-code",
+                "Accept-Language": "de",
+            }
         }
         desk.fetch("/one", **how)
         desk.fetch("/one", **how)
         (there,) = elsewhere.requests
     assert "authorization" not in there.headers
     assert "x-key" not in there.headers
-    assert there.headers["x-plain"] == "1"
+    assert "x-partner" not in there.headers, "a key may stand in the code under any name"
+    assert there.headers["accept-language"] == "de"
     assert [r.headers["authorization"] for r in desk.api.requests] == ["Bearer secret"] * 3
 
 
@@ -399,7 +405,13 @@ def test_without_the_package_the_error_names_it(
         lambda: http("https://x", params={"from": "{strat:unix}"}),
         lambda: http("https://x", params={"from": "{start:weeks}"}),
         lambda: http("https://x", headers={"Authorization": "Bearer sk_live_1"}),
-        lambda: http("https://x", params={"key": "env:KEY"}),
+        lambda: http("https://x", params={"key": "env:KEY and more"}),
+        lambda: http("https://x", params={"key": "{env:KEY}"}),
+        lambda: http("https://x/{env:not a name}"),
+        lambda: http("https://{env:HOST}/x"),
+        lambda: http("https://x", answer_bytes=0),
+        lambda: http("https://x", answer_seconds=-1),
+        lambda: http("https://x", listing_seconds=float("nan")),
         lambda: http("https://x", pages="page"),  # type: ignore[arg-type]
         lambda: http("https://x", id=""),
         lambda: http("https://x", rate=0),

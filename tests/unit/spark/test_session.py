@@ -14,6 +14,7 @@ import pytest
 from setpoint import Window, delta, pipeline
 from setpoint.errors import RefusedError, TransientError, UsageError
 from setpoint.model.run import Run
+from setpoint.model.secret import Secret
 from setpoint.spark.checks import refuse_unless_condition
 from setpoint.spark.launch import JAVA_OPTIONS, archive_path, driver_memory_mib, tuned_conf
 from setpoint.spark.metastore import DATABASE, refuse_busy_metastore
@@ -133,10 +134,10 @@ def test_the_archive_is_used_only_when_it_exists(
 
 def test_a_server_that_restarts_is_no_mistake_of_the_caller() -> None:
     """It is tried again; a wrong address is not, and neither shows the token behind it."""
-    secret = "token=kn0wn"
-    restarting = _not_started("at sc://h:15002/", RuntimeError(f"UNAVAILABLE ({secret})"), secret)
+    secret, hidden = "token=kn0wn", [Secret("token=kn0wn")]
+    restarting = _not_started("at sc://h:15002/", RuntimeError(f"UNAVAILABLE ({secret})"), hidden)
     assert isinstance(restarting, TransientError)
-    wrong = _not_started("at sc://h:15002/", ValueError(f"bad path {secret}"), secret)
+    wrong = _not_started("at sc://h:15002/", ValueError(f"bad path {secret}"), hidden)
     assert isinstance(wrong, UsageError)
     assert "kn0wn" not in f"{restarting} {wrong}"
 

@@ -97,7 +97,7 @@ def test_only_a_login_that_may_succeed_later_is_tried_again(
     import psycopg
 
     monkeypatch.setenv("SETPOINT_CONNECTION_WH", "postgresql://u:s3cret@h/db")
-    server = server_of("wh", "postgresql://u:s3cret@h/db")
+    server = server_of("wh", "env:SETPOINT_CONNECTION_WH")
     error = server._unreachable(psycopg.OperationalError(said))
     assert type(error) is kind
     assert ("from SETPOINT_CONNECTION_WH" in error.next) is (kind is PermanentError)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -28,11 +29,12 @@ from setpoint.errors import (
     words_of,
 )
 from setpoint.prove.command.places import Place
-from setpoint.prove.folders import write_whole
+from setpoint.prove.folders import is_made_here, made_here, write_whole
 
 MARKER = "restore.json"
 _RUNNING = "running.jsonl"
 _FORMAT = 2
+UNDER_WAY, NOT_OURS = "SP-V25", "SP-V29"
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,10 @@ def keeping(
         "copies": [_spec(place) for place in copies],
         "labels": [place.label for place in originals],
         "identities": [place.identity for place in originals],
+        "made": made_here(folder),
     }
+    if not marker["made"]:
+        raise _no_key()
     folder.mkdir(parents=True, mode=0o700)
     kept = Kept(folder, tuple(chosen.values()))
     write_whole(folder / MARKER, json.dumps(marker), lasting=True)
@@ -155,10 +160,14 @@ def restore_left(
             state=NOTHING_STARTED,
             next="Give the folder that the message of the proof named.",
         ) from error
+    except ValueError as error:
+        raise _not_ours(folder) from error
+    if not isinstance(marker, dict) or not is_made_here(folder, marker.get("made")):
+        raise _not_ours(folder)
     host, pid, started = marker["process"]
     if edge.is_alive(host, pid, started) is not False:
         raise TransientError(
-            "SP-V25",
+            UNDER_WAY,
             f"A proof of {', '.join(marker['labels'])} is under way: process {pid} on {host}.",
             why="Two proofs on the same tables would disturb each other.",
             state=NOTHING_STARTED,
@@ -176,9 +185,14 @@ def restore_left(
 
 
 def identities_of(folder: Path) -> tuple[str, ...]:
-    """What a proof that was left behind has kept, whatever names it had for it."""
-    marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-    return tuple(marker.get("identities", marker["labels"]))
+    """What a proof that was left behind has kept, whatever names it had for it.
+
+    As far as that can be read: the folder may not be ours.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        return tuple(str(name) for name in marker.get("identities", marker["labels"]))
+    return ()
 
 
 def _spec(place: Place) -> str:
@@ -233,6 +247,28 @@ def _together(failures: Sequence[PermanentError]) -> PermanentError:
         why=first.why,
         state=first.state,
         next=first.next,
+    )
+
+
+def _not_ours(folder: Path) -> UsageError:
+    return UsageError(
+        NOT_OURS,
+        f"{folder} was not made by this user on this machine.",
+        why="It may have come with a clone, and restoring overwrites tables with what it holds.",
+        state=NOTHING_STARTED,
+        next="If a proof of yours made it, restore as the user and on the machine that ran it. "
+        f"Otherwise remove it: rm -r {shlex.quote(str(folder))}",
+    )
+
+
+def _no_key() -> PermanentError:
+    return PermanentError(
+        NOT_OURS,
+        f"{edge.home_dir()} cannot be written.",
+        why="The key there says which kept tables are yours; a proof that is killed could not be "
+        "restored without it.",
+        state=NOTHING_STARTED,
+        next="Make it writable, or name another folder: export SETPOINT_HOME=...",
     )
 
 

@@ -15,9 +15,10 @@ from setpoint.errors import (
     NOTHING_STARTED,
     PermanentError,
     RefusedError,
-    TransientError,
+    SetpointError,
 )
 from setpoint.model.proof import Proof, Result
+from setpoint.model.secret import without_passwords
 from setpoint.project.wiring import Project
 from setpoint.prove.command import attempts, windows
 from setpoint.prove.command.elsewhere import surroundings
@@ -25,6 +26,8 @@ from setpoint.prove.command.entries import remove
 from setpoint.prove.command.ground import Clean, Ground
 from setpoint.prove.command.kept import (
     MARKER,
+    NOT_OURS,
+    UNDER_WAY,
     Kept,
     identities_of,
     keeping,
@@ -111,7 +114,8 @@ def prove(
             ground = _ground(asked, project, around, kept, working, list(chosen.values()))
             clean = clean_run(ground, {place.name: place.address for place in places})
             proof = Proof(
-                subject=asked.command.text,
+                # It is kept in certificates and reports, which are committed and sent around.
+                subject=without_passwords(asked.command.text),
                 window=asked.command.window,
                 results=(),
                 code=code,
@@ -186,13 +190,13 @@ def _ground(
 
 
 def restore_all(project: Project, places: Sequence[Place], note: Told) -> None:
-    """Restore what earlier proofs could not; one that is under way elsewhere is left alone."""
+    """Restore what earlier proofs could not; what is under way, or not ours, is left alone."""
     ours = {place.identity for place in places}
     for folder in left_behind(folder_of(project)):
         try:
             labels = restore_folder(folder, project)
-        except TransientError:
-            if ours & set(identities_of(folder)):
+        except SetpointError as error:
+            if error.code not in (UNDER_WAY, NOT_OURS) or ours & set(identities_of(folder)):
                 raise
             continue
         note(f"restored what a proof that was ended has left: {', '.join(labels)}")
@@ -306,7 +310,7 @@ def _table(place: Place) -> Table:
 
 
 def _clean_run_failed(command: Command, named: Mapping[str, str], ended: Ended) -> PermanentError:
-    run = shlex.join(command.filled(named, command.window))
+    run = without_passwords(shlex.join(command.filled(named, command.window)))
     how = "did not end" if ended.hung else f"ended with exit code {ended.code}"
     # Names only: what a variable holds may be a password.
     given = f" with {', '.join(command.variables)} set" if command.variables else ""

@@ -43,8 +43,11 @@ _DRIVERS = {
     "trino": "io.trino.jdbc.TrinoDriver",
 }
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
-_SECRET = re.compile(r"(?i)(password|passwd|pwd|secret|token|accesskey)=([^;&?]*)")
-_LOGIN = re.compile(r"(?<=[/:@])[^/:@\s]+[:/](?P<password>[^/@\s]+)@")
+# What a URL may show: hosts with their ports, a database or a path, and nothing that has a value.
+_HOSTS = re.compile(r"//(?P<hosts>[\w.\-\[\]:,]*)(?P<path>/[\w.$\-/]*)?")
+_PORT = re.compile(r"[\w.\-]*(:\d+)?|\[[\w:.]+\](:\d+)?")
+_HOST_PROPERTY = re.compile(r"host\s*=\s*([\w.\-]+)", re.IGNORECASE)
+_WORD = re.compile(r"[\w.\-/:$ ~]*")
 
 
 @dataclass(frozen=True)
@@ -112,13 +115,28 @@ class Dialect:
 
 
 def shown(url: str) -> str:
-    """A JDBC URL without what follows the database, and without a login."""
-    return _LOGIN.sub("", re.split(r"[?;]", url, maxsplit=1)[0])
+    """A JDBC URL with nothing but what it certainly is: the kind, the hosts, the database."""
+    kind, _, rest = url.removeprefix("jdbc:").partition(":")
+    place = re.split(r"[?;]", rest, maxsplit=1)[0]
+    login, at, bare = place.rpartition("@")
+    if not at and "@" in rest and "/" not in place.removeprefix("//"):
+        place = ""  # a login with a mark that ends it too early
+    prefix = f"jdbc:{kind}:"
+    if at and "//" not in login and ":" in login:
+        prefix += f"{login.partition(':')[0]}:"  # the driver of Oracle, as in thin:
+    elif at and "//" in login:
+        bare = f"//{bare}"
+    place = _plain(bare if at else place)
+    return f"{prefix}{place}"
 
 
-def scrubbed(text: str, url: str) -> str:
-    """A text without the URL's secrets."""
-    secrets = {url, *(secret for _, secret in _SECRET.findall(url)), *_LOGIN.findall(url)}
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+def _plain(place: str) -> str:
+    if (found := _HOSTS.match(place)) is not None and found["hosts"]:
+        # A name that is followed by = is that of a property, not of a host or the database.
+        named, path = place[found.end() :].startswith("="), found["path"] or ""
+        known = all(_PORT.fullmatch(host) for host in found["hosts"].split(","))
+        if known and (path or not named):
+            return f"//{found['hosts']}{'' if named else path}"
+    if hosts := _HOST_PROPERTY.findall(place):
+        return f"//{','.join(hosts)}"
+    return place if _WORD.fullmatch(place) else "..."

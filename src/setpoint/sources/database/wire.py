@@ -140,7 +140,7 @@ def frame_of(
     wire = T.StructType([T.StructField(f"c{n}", kind) for n, kind in enumerate(kinds)])
     selected = ", ".join(f"{column.selected} AS c{n}" for n, column in enumerate(columns))
     read = reading(
-        server.reached_at(snapshot.place),
+        server.reached_at(snapshot.place).reveal(),
         server.secrets,
         snapshot.entering(),
         f"SELECT {selected} FROM {table}",

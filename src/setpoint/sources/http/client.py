@@ -1,23 +1,28 @@
 """One request to an API, until it is answered as it should be or there is no hope.
 
 What may pass is tried again, with growing pauses or with those that the server asks for. What
-will not pass is said at once. Secrets are put into the headers here and nowhere else, and do
-not leave the host that they are for.
+will not pass is said at once. Secrets are put into the request here and nowhere else, and do
+not leave the host that they are for. No answer may be larger, or take longer, than is permitted.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from setpoint.errors import NOTHING_STARTED, UsageError, shortened
-from setpoint.model.http import ENV, Http
+from setpoint.model.http import HOLE_ENV, Http
+from setpoint.model.secret import ENV, Secret, scrubbed
+from setpoint.model.window import Window
 from setpoint.sources.http import refusals
+from setpoint.sources.http.body import ENCODINGS, Deadline, TooLarge, whole
 from setpoint.sources.http.items import parse
 
 if TYPE_CHECKING:
@@ -31,7 +36,12 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 # Longer than this a run does not wait on a server's word; somebody has to decide.
 _PATIENCE = 600.0
 _PASSING = frozenset({408, 425, 429})
+_QUERY = re.compile(r"\?\S+")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
+# What an answer with an error status is read of: enough for what it says.
+_EXCUSE_BYTES = 65_536
+# Headers that say what is wanted, and not who wants it; whatever else a user sets may be a key.
+_HARMLESS = frozenset({"accept", "accept-charset", "accept-language", "user-agent"})
 
 
 class Passing(Exception):
@@ -64,15 +74,37 @@ class Client:
 
     def __init__(self, origin: Http, around: Surroundings) -> None:
         self._origin, self._around = origin, around
-        self._headers, self._secret = _headers(origin, around.environment)
-        self._asked = False
+        self._secrets = origin.secrets(around.environment)
+        self._headers = _headers(origin, around.environment)
+        self._asked, self._began = 0, around.now()
+        self._quiet = _Quiet(self._secrets)
         self._http = _open(origin)
 
     def __enter__(self) -> Client:
+        logging.getLogger("httpx").addFilter(self._quiet)
         return self
 
     def __exit__(self, *ended: object) -> None:
+        logging.getLogger("httpx").removeFilter(self._quiet)
         self._http.close()
+
+    def first(self, window: Window) -> tuple[str, dict[str, str]]:
+        """The address and the parameters of the first page, with the secrets that they name.
+
+        They are put in here, once: an address that a server names is sent as it came.
+        """
+        origin, environment = self._origin, self._around.environment
+        for variable in HOLE_ENV.findall(origin.url):
+            _require(environment, variable, origin.label, "address")
+        url = HOLE_ENV.sub(
+            lambda found: quote(environment[found[1]], safe=""), origin.url_of(window)
+        )
+        params = origin.params_of(window)
+        for name, text in params.items():
+            if (found := ENV.fullmatch(text)) and ENV.fullmatch(origin.params[name]):
+                _require(environment, found[1], origin.label, f"parameter {name}")
+                params[name] = environment[found[1]]
+        return url, params
 
     def ask(self, url: str, params: Mapping[str, str], understand: Callable[[Answer], T]) -> T:
         """The answer as `understand` takes it; it raises `Passing` for one that it cannot take."""
@@ -111,69 +143,111 @@ class Client:
     def _answer(self, url: str, params: Mapping[str, str]) -> Answer:
         import httpx
 
-        if self._asked and self._origin.rate is not None:
-            self._around.pause(1 / self._origin.rate)
-        self._asked = True
+        origin = self._origin
+        if (self._around.now() - self._began).total_seconds() > origin.listing_seconds:
+            raise refusals.too_slow(origin.label, origin.listing_seconds, self._asked)
+        if self._asked and origin.rate is not None:
+            self._around.pause(1 / origin.rate)
+        self._asked += 1
         try:
             address = httpx.URL(url)
             # The address of a next page is the server's: it is sent as it came.
-            response = self._get(address.copy_merge_params(dict(params)) if params else address)
+            response, content = self._in_time(
+                address.copy_merge_params(dict(params)) if params else address
+            )
+        except TooLarge:
+            raise refusals.too_large(origin.label, origin.answer_bytes) from None
         except httpx.InvalidURL:
-            label = self._origin.label
-            raise refusals.redirected(label, "to something that is no address") from None
+            raise refusals.redirected(origin.label, "to something that is no address") from None
         except httpx.TimeoutException:
-            raise Passing(f"no answer within {self._origin.timeout:g} seconds") from None
+            raise Passing(f"no answer within {origin.timeout:g} seconds") from None
         except httpx.RequestError as error:
             # Its text is about the connection; what was asked is not in it.
             host = f" ({error.request.url.host})"
             raise Passing(shortened(f"{type(error).__name__}: {error}", 120) + host) from None
-        self._refuse(response)
+        self._refuse(response, content)
         try:
-            body = parse(response.content)
+            body = parse(content)
         except ValueError:
-            size = len(response.content)
-            raise Passing(f"a body of {size:,} bytes that is not JSON") from None
+            raise Passing(f"a body of {len(content):,} bytes that is not JSON") from None
         link = response.links.get("next", {}).get("url", "")
         return Answer(body, str(response.url.join(link)) if link else "")
 
-    def _get(self, url: httpx.URL) -> httpx.Response:
+    def _in_time(self, url: httpx.URL) -> tuple[httpx.Response, bytes]:
+        """An answer as a whole, unless it takes too long: then the connection is cut."""
+        try:
+            with Deadline(self._origin.answer_seconds, self._http.close) as deadline:
+                return self._get(url)
+        except Exception:
+            if deadline.passed:
+                seconds = f"{self._origin.answer_seconds:g} seconds"
+                raise Passing(f"no whole answer within {seconds}, answer_seconds=") from None
+            raise
+        finally:
+            if deadline.passed:
+                self._http = _open(self._origin)
+
+    def _get(self, url: httpx.URL) -> tuple[httpx.Response, bytes]:
         label = self._origin.label
         for _ in range(_REDIRECTS + 1):
             if url.scheme not in ("http", "https"):
                 raise refusals.redirected(label, f"to an address of the kind {url.scheme!r:.20}")
-            response = self._http.get(url, headers=self._headers_for(url))
-            if not response.has_redirect_location:
-                return response
+            with self._http.stream("GET", url, headers=self._headers_for(url)) as response:
+                if not response.has_redirect_location:
+                    return response, self._content(response)
             url = url.join(response.headers["location"])
         raise refusals.redirected(label, f"from address to address, more than {_REDIRECTS} times")
 
+    def _content(self, response: httpx.Response) -> bytes:
+        encoding = response.headers.get("content-encoding", "")
+        if response.is_success:
+            try:
+                return whole(response.iter_raw(), encoding, self._origin.answer_bytes)
+            except ValueError as error:
+                raise Passing(f"a body that cannot be read: {error}") from None
+        with suppress(TooLarge, ValueError):
+            return whole(response.iter_raw(), encoding, _EXCUSE_BYTES)
+        return b""
+
     def _headers_for(self, url: httpx.URL) -> dict[str, str]:
-        """The headers for an address; secrets are for the host that the user has named."""
+        """The headers for an address: for another host than the user's, none that may be a key."""
         home = urlsplit(self._origin.url)
         port = home.port or {"http": 80, "https": 443}[home.scheme]
         there = url.port or {"http": 80, "https": 443}[url.scheme]
         if (url.scheme, url.host, there) == (home.scheme, home.hostname, port):
             return self._headers
-        return {name: text for name, text in self._headers.items() if name not in self._secret}
+        return {name: text for name, text in self._headers.items() if name.lower() in _HARMLESS}
 
-    def _refuse(self, response: httpx.Response) -> None:
+    def _refuse(self, response: httpx.Response, content: bytes) -> None:
         status, label = response.status_code, self._origin.label
         if 200 <= status < 300:
             return
-        said = self._words_of(response)
+        said = self._words_of(content)
         if status in _PASSING or status >= 500:
             raise Passing(f"status {status}{said}", _after(response.headers, self._around.now()))
         if status in (401, 403):
             raise refusals.not_allowed(label, status, " and ".join(self._origin.variables), said)
         raise refusals.refused(label, status, said)
 
-    def _words_of(self, response: httpx.Response) -> str:
+    def _words_of(self, content: bytes) -> str:
         """What the API says about its refusal, without what it may repeat of our secrets."""
-        text = " ".join(response.text.split())
-        for name in self._secret:
-            for part in {self._headers[name], *self._headers[name].split()}:
-                text = text.replace(part, "...") if len(part) > 3 else text
+        text = " ".join(content.decode(errors="replace").split())
+        text = scrubbed(text, self._secrets)
         return f", {shortened(text, 200)!r}" if text else ""
+
+
+class _Quiet(logging.Filter):
+    """Keeps keys out of what httpx logs about the addresses that it asks."""
+
+    def __init__(self, secrets: Sequence[Secret]) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said = record.getMessage()
+        # Of a query nothing is known for sure: a key may stand in the code under any name.
+        record.msg, record.args = _QUERY.sub("?...", scrubbed(said, self._secrets)), ()
+        return True
 
 
 def _after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -193,20 +267,22 @@ def _time(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
-def _headers(origin: Http, environment: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]]:
-    """The headers with their secrets, and the names of those that hold one."""
-    filled, secret = {}, set()
+def _headers(origin: Http, environment: Mapping[str, str]) -> dict[str, str]:
+    """The headers with their secrets."""
+    filled = {}
     for name, text in origin.headers.items():
         for variable in ENV.findall(text):
-            if not environment.get(variable):
-                raise refusals.unset(origin.label, name, variable)
+            _require(environment, variable, origin.label, f"header {name}")
         # One pass: what a variable holds is not searched for further names.
         filled[name] = ENV.sub(lambda found: environment[found[1]], text)
-        if filled[name] != text:
-            secret.add(name)
         if not _SENDABLE.fullmatch(filled[name]):
             raise refusals.unfit_secret(origin.label, name)
-    return filled, frozenset(secret)
+    return filled
+
+
+def _require(environment: Mapping[str, str], variable: str, label: str, place: str) -> None:
+    if not environment.get(variable):
+        raise refusals.unset(label, place, variable)
 
 
 def _open(origin: Http) -> httpx.Client:
@@ -220,4 +296,7 @@ def _open(origin: Http) -> httpx.Client:
             state=NOTHING_STARTED,
             next="Install it: pip install 'setpoint[http]'",
         ) from error
-    return httpx.Client(timeout=origin.timeout, headers={"Accept": "application/json"})
+    return httpx.Client(
+        timeout=origin.timeout,
+        headers={"Accept": "application/json", "Accept-Encoding": ENCODINGS},
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -18,10 +18,10 @@ from setpoint.sources.http.items import MISSING, Item, Number, at, item_of
 
 @dataclass(frozen=True)
 class Step:
-    """What to ask for one page."""
+    """What to ask for one page; it may hold a key."""
 
-    url: str
-    params: Mapping[str, str]
+    url: str = field(repr=False)
+    params: Mapping[str, str] = field(repr=False)
     number: int = 0
 
     @property
@@ -55,7 +55,7 @@ def walk(
     `distinct` tells how many different items there were so far. A page that comes again, or
     that leads back, is asked for again; if it stays so, the listing cannot be read.
     """
-    step: Step | None = _first(origin, window)
+    step: Step | None = _first(client, origin, window)
     asked: set[str] = set()
     met: set[str] = set()
     while step is not None:
@@ -68,12 +68,12 @@ def walk(
         step = following
 
 
-def _first(origin: Http, window: Window) -> Step:
-    params = origin.params_of(window)
+def _first(client: Client, origin: Http, window: Window) -> Step:
+    url, params = client.first(window)
     if isinstance(origin.pages, ByPage):
         params[origin.pages.param] = str(origin.pages.first)
-        return Step(origin.url_of(window), params, origin.pages.first)
-    return Step(origin.url_of(window), params)
+        return Step(url, params, origin.pages.first)
+    return Step(url, params)
 
 
 def _page(

@@ -35,11 +35,11 @@ def told_to_wait(label: str, seconds: float) -> SetpointError:
     )
 
 
-def unset(label: str, header: str, variable: str) -> SetpointError:
+def unset(label: str, place: str, variable: str) -> SetpointError:
     """A secret is not in the environment."""
     return UsageError(
         "SP-H02",
-        f"The header {header} for {label} needs the variable {variable}, which is not set.",
+        f"The {place} for {label} needs the variable {variable}, which is not set.",
         why="Secrets come from the environment and from nowhere else.",
         state=NOTHING_STARTED,
         next=f"Set it, then run again: export {variable}=...",
@@ -89,6 +89,29 @@ def redirected(label: str, why: str) -> SetpointError:
         why="Such a redirect is not followed.",
         state=NOTHING_LANDED,
         next="Write the final address into http(...), then run again.",
+    )
+
+
+def too_large(label: str, most: int) -> SetpointError:
+    """An answer does not end, or is a trap."""
+    return PermanentError(
+        "SP-H09",
+        f"{label} sent an answer of more than {most:,} bytes, unpacked.",
+        why="An answer is held in memory as a whole, and one without an end would take all of it.",
+        state=NOTHING_LANDED,
+        next=f"Ask for smaller pages, or permit more: http(..., answer_bytes={most * 4}).",
+    )
+
+
+def too_slow(label: str, seconds: float, pages: int) -> SetpointError:
+    """A listing does not end."""
+    return PermanentError(
+        "SP-H09",
+        f"The listing of {label} is not complete after {seconds:g} seconds and {pages:,} answers.",
+        why="A listing without an end would be read for ever.",
+        state=NOTHING_LANDED,
+        next="Check that its pages end; ask for shorter windows, or permit more: "
+        f"http(..., listing_seconds={seconds * 4:g}).",
     )
 
 

@@ -41,6 +41,14 @@ class Storage:
                 state=NOTHING_STARTED,
                 next="Write a path, or a URL such as s3://bucket/folder.",
             ) from error
+        if parsed.password:
+            raise UsageError(
+                "SP-D01",
+                f"The location at {parsed.hostname} holds a password.",
+                why="Locations are shown, and recorded in receipts and in the ledger.",
+                state=NOTHING_STARTED,
+                next='Give it by the environment, or as storage_options={"...": "env:NAME"}.',
+            )
         if parsed.scheme == "file":
             location = unquote(parsed.path)
         elif parsed.scheme in ("s3a", "s3n"):

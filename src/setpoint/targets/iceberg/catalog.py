@@ -21,6 +21,7 @@ from setpoint.errors import (
     words_of,
 )
 from setpoint.model.fingerprint import digest
+from setpoint.model.secret import Secret, revealed, scrubbed, settings_of
 from setpoint.targets.postgres.urls import PERCENT_ENCODE, is_ambiguous, several_hosts
 from setpoint.targets.storage import reaching
 
@@ -87,14 +88,17 @@ class CatalogSettings:
 
     name: str
     type: str
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    properties: Mapping[str, Secret] = field(default_factory=dict, hash=False)
 
     @classmethod
-    def of(cls, name: str, section: Mapping[str, object] | None, root: Path) -> CatalogSettings:
+    def of(
+        cls, name: str, section: Mapping[str, str | Secret] | None, root: Path
+    ) -> CatalogSettings:
         """The settings of a section; without one, a catalog in SQLite below the project."""
+        place = f"[catalogs.{name}]"
         if section is None and name != DEFAULT:
             raise _invalid(name, f"there is no section [catalogs.{name}]")
-        given = {key: _text(value) for key, value in (section or {}).items()}
+        given = revealed(settings_of(section or {}, place))
         if section is None:
             given = {"type": "jdbc", "uri": "sqlite:///warehouse/_catalog.sqlite"}
             given["warehouse"] = "warehouse"
@@ -115,22 +119,22 @@ class CatalogSettings:
             given["uri"] = _absolute_uri(given["uri"], root)
         if "warehouse" in given:
             given["warehouse"] = _absolute(given["warehouse"], root, local=kind != "rest")
-        return cls(name, kind, given)
+        return cls(name, kind, settings_of(given, place))
 
     @property
     def warehouse(self) -> str | None:
-        return self.properties.get("warehouse")
+        return self._property("warehouse") or None
 
     @property
     def is_missing(self) -> bool:
         """Whether the catalog is a file that is not there yet; opening it would make it."""
-        uri = self.properties.get("uri", "")
+        uri = self._property("uri")
         sqlite = self.type == "jdbc" and uri.startswith("sqlite:///")
         return sqlite and not Path(uri.removeprefix("sqlite:///")).exists()
 
     def for_python(self) -> dict[str, str]:
         """The properties as pyiceberg takes them."""
-        given = dict(self.properties)
+        given = revealed(self.properties)
         given["type"] = "sql" if self.type == "jdbc" else self.type
         if self.type == "jdbc":
             given["uri"] = _alchemy_uri(given["uri"], given)
@@ -139,7 +143,7 @@ class CatalogSettings:
 
     def for_spark(self) -> dict[str, str]:
         """The settings of a Spark session that make the catalog known under its name."""
-        given = {"cache-enabled": "false", **self.properties, "type": self.type}
+        given = {"cache-enabled": "false", **revealed(self.properties), "type": self.type}
         if self.type == "jdbc":
             given |= _jdbc(given["uri"])
             given.setdefault("jdbc.schema-version", "V1")
@@ -184,10 +188,16 @@ class CatalogSettings:
                 self.name, "a setting, such as its uri, is not of a valid form"
             ) from error
         except Exception as error:
-            raise unreachable(f"The catalog {self.name}", error) from error
+            failure = unreachable(f"The catalog {self.name}", error)
+            failure.what = scrubbed(failure.what, self.properties.values())
+            raise failure from error
+
+    def _property(self, name: str) -> str:
+        secret = self.properties.get(name)
+        return secret.reveal() if secret is not None else ""
 
     def _make_folder(self) -> None:
-        uri = self.properties.get("uri", "")
+        uri = self._property("uri")
         if self.type == "jdbc" and uri.startswith("sqlite:///"):
             folder = Path(uri.removeprefix("sqlite:///")).parent
             with reaching(str(folder)):
@@ -238,10 +248,6 @@ def _split(text: str) -> list[str]:
 
 def _slug(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", part).strip("_")[:40] or "x"
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _absolute(place: str, root: Path, *, local: bool) -> str:

@@ -44,7 +44,7 @@ def read_back(session: SparkSession, server: Server, staged: Staged) -> DataFram
     )
     query = f"SELECT {columns} FROM {stage.kept}"
     read = reading(
-        server.url,
+        server.url.reveal(),
         to_arrow_schema(wire),
         lambda first: f"{query} AND ctid >= '({first},0)' AND ctid < '({first + size},0)'",
     )

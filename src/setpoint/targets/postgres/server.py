@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote as percent
-from urllib.parse import unquote
 
 from setpoint.errors import (
     NOTHING_STARTED,
@@ -19,6 +16,7 @@ from setpoint.errors import (
     TransientError,
     UsageError,
 )
+from setpoint.model.secret import HIDDEN, Secret, refuse_url_for_name
 from setpoint.targets.postgres.answers import refusal
 from setpoint.targets.postgres.urls import KEPT_ALIVE
 
@@ -55,9 +53,12 @@ class Server:
     """
 
     name: str
-    url: str = field(repr=False)
+    url: Secret
     origin: str = "[connections] of setpoint.toml"
     commit_seconds: float = COMMIT_SECONDS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "url", Secret.of(self.url, whole=False))
 
     @property
     def shown(self) -> str:
@@ -96,7 +97,7 @@ class Server:
         psycopg = _driver()
         try:
             connection = psycopg.connect(
-                self.url,
+                self.url.reveal(),
                 autocommit=autocommit,
                 prepare_threshold=None,
                 cursor_factory=psycopg.RawCursor,
@@ -148,28 +149,25 @@ class Server:
     def scrubbed(self, text: str) -> str:
         """A text without the password, in whatever spelling it may have got in."""
         for secret in self.secrets:
-            text = text.replace(secret, "***")
+            text = text.replace(secret, HIDDEN)
         return text
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be shown."""
-        parts = self._parts
-        secrets = [self.url]
-        for secret in (str(parts[key]) for key in ("password", "sslpassword") if key in parts):
-            secrets += [secret, percent(secret), percent(secret, safe=""), unquote(secret)]
-        return tuple(filter(None, secrets))
+        """What must not be shown: the URL, and its passwords as libpq reads them."""
+        read = (str(self._parts.get(key) or "") for key in ("password", "sslpassword"))
+        parts = {part for text in (*read, self.url.reveal()) for part in Secret(text).parts()}
+        return tuple(sorted(parts, key=len, reverse=True))
 
-    def reached_at(self, place: Mapping[str, Any]) -> str:
+    def reached_at(self, place: Mapping[str, Any]) -> Secret:
         """The URL for tasks: of several hosts, they have to go where the driver is already."""
         several = "," in str(self._parts.get("host") or "")
         given = {**self._defaults(), **(place if several else {})}
-        made: str = _driver().conninfo.make_conninfo(self.url, **given)
-        return made
+        return Secret(_driver().conninfo.make_conninfo(self.url.reveal(), **given), whole=False)
 
     @property
     def _parts(self) -> Mapping[str, Any]:
-        return _parsed(self.url) or {}
+        return _parsed(self.url.reveal()) or {}
 
     def _defaults(self) -> dict[str, Any]:
         given = self._parts
@@ -193,13 +191,13 @@ class Server:
 
 
 def server_of(
-    name: str, url: str | None, variable: str = "", commit_seconds: float = COMMIT_SECONDS
+    name: str, url: str | Secret | None, commit_seconds: float = COMMIT_SECONDS
 ) -> Server:
-    """The server behind a connection's name; one clear error when nothing says where it is.
-
-    `variable` is the environment variable that the configuration names for it.
-    """
-    if not url and variable:
+    """The server behind a connection's name; one clear error when nothing says where it is."""
+    refuse_url_for_name(name)
+    secret = Secret.of(url or "", whole=False)
+    variable = secret.variable
+    if variable and not secret.is_set:
         raise UsageError(
             "SP-C03",
             f"The environment variable {variable} is not set.",
@@ -208,7 +206,7 @@ def server_of(
             next=f"Set {variable} to postgresql://user:password@host/database.",
         )
     default = variable_of(name)
-    if not url:
+    if not secret:
         raise UsageError(
             "SP-C03",
             f"The connection {name!r:.80} is not configured.",
@@ -217,7 +215,7 @@ def server_of(
             next=f'Write {name} = "postgresql://user@host/database" under [connections] of '
             f"setpoint.toml, or set {default}.",
         )
-    if not _is_url(url):
+    if not _is_url(secret.reveal()):
         raise UsageError(
             "SP-C03",
             f"The connection {name!r:.80} is not a PostgreSQL URL.",
@@ -226,9 +224,8 @@ def server_of(
             next="Write postgresql://user:password@host:5432/database. Percent-encode @ : / # ? % "
             "in the password (@ is %40).",
         )
-    given = variable or (default if os.environ.get(default) == url else "")
-    made = Server(name, url, commit_seconds=commit_seconds)
-    return replace(made, origin=given) if given else made
+    made = Server(name, secret, commit_seconds=commit_seconds)
+    return replace(made, origin=variable) if variable else made
 
 
 def _is_url(url: str) -> bool:

@@ -250,7 +250,7 @@ def _ingest(
     columns = ", ".join([item.quoted for item in stage.stored] + [quote(flag) for flag in flags])
     copy = f"COPY {stage.table.sql} ({columns}) FROM STDIN"
     ingest = ingesting(
-        server.url, SETTINGS, copy, len(masks), len(keys), by_window=isinstance(run, Chunk)
+        server.url.reveal(), SETTINGS, copy, len(masks), len(keys), by_window=isinstance(run, Chunk)
     )
     try:
         # As rows the hashes would be pickled, which takes longer than to sort them.
