@@ -65,6 +65,13 @@ def test_a_removal_is_remembered_until_its_window_takes_it_back() -> None:
     assert ran(meaning, (0, [removal]), (0, []), (1, [older])).rows == (older,)
 
 
+def test_a_complete_merge_removes_what_is_missing_and_keeps_what_is_later() -> None:
+    meaning = Meaning("merge", None, complete=True)
+    state = ran(meaning, (0, [row(1, 9), row(2, 1)]), (1, [row(1, 5, day=1), row(3, 1, day=1)]))
+    assert state.rows == ordered([row(1, 9), row(3, 1, day=1)])
+    assert model.run(meaning, state, ONE, [row(4)]) == [Ending(state, "superseded")]
+
+
 def test_insert_new_keeps_what_is_there_and_refuses_contradictions() -> None:
     meaning = Meaning("insert_new", None)
     state = ran(meaning, (0, [row(1)]), (0, []), (1, [row(1), row(2)]))

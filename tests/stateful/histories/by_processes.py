@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from histories.model import Ending
@@ -21,7 +20,7 @@ def race(player: Player, step: Step) -> None:
     player.skip_unless_keys_are_unique()
     days = (step.day, step.other)
     force = _give_work(player, step)
-    changes = [player.runs(day, force=force) for day in days]
+    changes = [player.runs(day, force=force, beside=True) for day in days]
     with player.writers.two() as pair:
         for writer, day in zip(pair, days, strict=True):
             player.order(writer, day, force=force)
@@ -53,7 +52,8 @@ def stop(player: Player, step: Step) -> None:
     """A writer is stopped, others go on, then it wakes up and thinks that no time has passed."""
     player.skip_unless_keys_are_unique()
     force = _give_work(player, step)
-    mine, beside = (player.runs(day, force=force) for day in (step.day, step.other))
+    days = (step.day, step.other)
+    mine, beside = (player.runs(day, force=force, beside=True) for day in days)
     foreign = "beside_stopped" in player.place.able and step.number % 3 == 0
     foreign = foreign and player.place.exists()
     with player.writers.two() as (stopped, other):
@@ -101,17 +101,17 @@ def _interrupted(player: Player, writer: Writer, step: Step, force: bool) -> Ans
     Half of the moments are drawn evenly from the time that a run takes, the others lie shortly
     after the beginning of one of its steps, of which the publish is the shortest.
     """
-    began = time.monotonic()
     player.order(writer, step.day, force=force)
     if step.number % 2:
-        told = writer.wait(step.share * 1.1 * player.seconds)
+        told = writer.wait(step.share * 1.2 * player.seconds)
     else:
-        told = writer.wait_for_step((3, 4, 5, 5, 5, 6)[step.number % 6], LONGEST)
-        told = told or writer.wait(step.share * 0.15 * player.seconds)
-    if told is not None:
-        player.seconds = max(time.monotonic() - began, 0.05)
-        return _answer(told)
-    return None
+        number, shortly = (
+            (3, 4, 5, 5, 5, 6)[step.number // 2 % 6],
+            (0.05, 0.3)[step.number // 12 % 2],
+        )
+        told = writer.wait_for_step(number, LONGEST)
+        told = told or writer.wait(step.share * shortly * player.seconds)
+    return _answer(told) if told else None
 
 
 def _answer(told: dict[str, Any] | None) -> Answer:

@@ -46,11 +46,12 @@ class Definition:
     partitioned: bool
     column: str | None
     removes: bool = False
+    complete: bool = False
 
     @property
     def meaning(self) -> Meaning:
         column = self.column if self.pattern in ("overwrite", "delete_insert") else None
-        return Meaning(self.pattern, column, self.removes)
+        return Meaning(self.pattern, column, self.removes, self.complete)
 
     def pipeline(self) -> Pipeline:
         origin = files(f"facts/{self.meaning.reads}/{{date}}.parquet", schema=SCHEMA)
@@ -63,8 +64,8 @@ class Definition:
 
     def _target(self) -> Any:
         layout: dict[str, Any] = {"time": self.column} if self.column else {}
-        if self.partitioned and self.kind != "postgres" and self.column in ("d", None):
-            layout = {"partition_by": "d"} if self.column else {}
+        if self.partitioned and self.column == "d":
+            layout = {"partition_by": "d"}
         match self.kind:
             case "delta":
                 return delta(self.table, **layout)
@@ -81,7 +82,8 @@ class Definition:
                 return Overwrite()
             case "merge":
                 removal = f"v = '{GONE}'" if self.removes else None
-                return Merge(key="id", sequence_by="seq", delete_when=removal)
+                missing: Any = "delete" if self.complete else "keep"
+                return Merge("id", "seq", delete_when=removal, when_missing=missing)
             case "delete_insert":
                 return DeleteInsert(where=f"w <> '{OTHER}'")
             case "insert_new":

@@ -23,15 +23,22 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a definition says about rows: the pattern, and the column that owns them."""
+    """What a definition says about rows: the pattern, and the column that owns them.
+
+    A merge that `removes` has delete_when, one that is `complete` has when_missing="delete".
+    """
 
     pattern: str
     column: str | None = "d"
     removes: bool = False
+    complete: bool = False
 
     @property
     def newest_counts(self) -> bool:
-        return self.pattern == "replace" or (self.pattern == "delete_insert" and not self.column)
+        """Whether all windows state the same rows."""
+        if self.pattern == "delete_insert":
+            return not self.column
+        return self.pattern == "replace" or (self.pattern == "merge" and self.complete)
 
     @property
     def reads(self) -> str:
@@ -115,7 +122,9 @@ def _owned(meaning: Meaning, day: dt.date) -> Callable[[Row], bool]:
 def _merged(meaning: Meaning, state: State, day: dt.date, batch: Sequence[Row]) -> list[State]:
     """The greatest row of each key; a sequence belongs to one window, which corrects its own."""
     others = frozenset(item for item in state.removed if item[0] != day)
-    stored = [{row.id: row for row in state.rows}]
+    keys = {row.id for row in batch}
+    kept = [row for row in state.rows if row.id in keys or not meaning.complete]
+    stored = [{row.id: row for row in kept}]
     for row in batch:
         removal = max((seq for _, key, seq in others if key == row.id), default=-1)
         gone = meaning.removes and row.v == GONE

@@ -65,12 +65,14 @@ class Stage:
     writers: Writers
     server: str
 
-    def play(self, seed: int, without: Collection[str] = ()) -> Result:
-        """Play one history; what is wrong is told, not raised."""
+    def play(self, seed: int, without: Collection[str] = (), longest: int | None = None) -> Result:
+        """Play one history, or its beginning; what is wrong is told, not raised."""
         history = history_of(seed, without)
+        history = replace(history, steps=history.steps[:longest])
         result, began = Result(seed, *history.cell), time.monotonic()
         before, root = os.getcwd(), Path(tempfile.mkdtemp(prefix="history"))
         os.chdir(root)
+        self._begin_afresh()
         place = self._place(history.definition.kind, root)
         player = self._player(history, place, root)
         try:
@@ -88,6 +90,12 @@ class Stage:
             shutil.rmtree(root, ignore_errors=True)
         result.seconds = round(time.monotonic() - began, 3)
         return result
+
+    def _begin_afresh(self) -> None:
+        """What an earlier history left behind in this thread must not count in the next one."""
+        spark: Any = self.spark
+        type(spark)._activeSession = spark
+        spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
     def _player(self, history: History, place: Place, root: Path) -> Player:
         facts = Facts(root / "facts", by_event=history.definition.pattern == "merge")

@@ -34,8 +34,8 @@ WEIGHTS = {
     "compact": 3,
     "backfill": 5,
     "race": 5,
-    "kill": 9,
-    "stop": 6,
+    "kill": 16,
+    "stop": 8,
 }
 
 
@@ -74,13 +74,18 @@ def history_of(seed: int, without: Collection[str] = ()) -> History:
     """The history of a seed; twenty seeds in a row are one for each destination and pattern."""
     random = Random(f"{seed} history")
     kind, pattern = CELLS[seed % len(CELLS)]
+    variant = (
+        random.choice(["removes", "removes", "complete", "", ""]) if pattern == "merge" else ""
+    )
+    column = "d" if pattern == "overwrite" or random.random() < 0.6 else None
     definition = Definition(
         kind=kind,
         table="",
         pattern=pattern,
-        partitioned=random.random() < 0.6,
-        column="d" if pattern == "overwrite" or random.random() < 0.6 else None,
-        removes=pattern == "merge" and random.random() < 0.4,
+        partitioned=bool(column) and kind != "postgres" and random.random() < 0.6,
+        column=column,
+        removes=variant == "removes",
+        complete=variant == "complete",
     )
     steps: list[Step] = []
     if random.random() < 0.7:
