@@ -24,6 +24,7 @@ ARROW = pa.schema(
         ("e", pa.date32()),
     ]
 )
+EVENT_KEYS = (1, 2, 3, 4)
 GONE = "gone"  # in `v`: the row removes its key
 
 
@@ -67,22 +68,25 @@ class Facts:
         self.write()
 
     def add(self, random: Random, day: dt.date, *, gone: bool = False) -> None:
-        """One more fact of a day; most have the day in both columns."""
+        """One more fact of a day, or a corrected one where its keys are used up."""
+        used = {row.id for row in self.rows.values() if row.d == day}
         self._last += 1
-        number, other = self._last, random.choice(DAYS)
-        key = random.randint(1, 4) if self.by_event else number
-        if self.by_event and any((row.id, row.d) == (key, day) for row in self.rows.values()):
+        keys = [key for key in EVENT_KEYS if key not in used] if self.by_event else [self._last]
+        if not keys:
+            self.correct(random, day)
             return
+        key, number = random.choice(keys), self._last
         sequence = 1000 * random.randint(1, 9) + number if self.by_event else number
-        text = GONE if gone else f"v{number}"
+        text, other = GONE if gone else f"v{number}", random.choice(DAYS)
         away = not self.by_event and random.random() < 0.3
         self.rows[number] = Row(key, text, f"w{number}", sequence, day, other if away else day)
 
-    def correct(self, random: Random) -> None:
-        """A fact says something else, under the same key and the same sequence."""
+    def correct(self, random: Random, day: dt.date | None = None) -> None:
+        """A fact, of this day or any, says something else under its key and its sequence."""
         self._last += 1
-        if self.rows:
-            number = random.choice(sorted(self.rows))
+        known = [n for n, row in sorted(self.rows.items()) if day is None or row.d == day]
+        if known:
+            number = random.choice(known)
             self.rows[number] = self.rows[number]._replace(v=f"v{self._last}", w=f"w{self._last}")
 
     def drop(self, random: Random) -> None:

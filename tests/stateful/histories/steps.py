@@ -95,7 +95,9 @@ def history_of(seed: int, without: Collection[str] = ()) -> History:
     while len(steps) < length:
         (name,) = random.choices(names, [WEIGHTS[item] for item in names])
         steps += _PHRASES.get(name, _alone)(random, name)
-    return History(seed, definition, tuple(steps))
+    if random.random() < 0.7:
+        steps.insert(random.randint(0, len(steps)), _step(random, "kill"))
+    return History(seed, definition, tuple(step for step in steps if step.kind not in without))
 
 
 def _step(random: Random, kind: str) -> Step:
@@ -121,6 +123,21 @@ def _mistaken(random: Random, kind: str) -> list[Step]:
     return [_step(random, kind), *used, _step(random, "revert"), *after]
 
 
+def _other_column(random: Random, kind: str) -> list[Step]:
+    """As `_mistaken`; often a row of somebody else lies in the slice that a window owns now."""
+    if random.random() < 0.5:
+        return _mistaken(random, kind)
+    row, used = _step(random, "append"), _step(random, "run")
+    back = [_step(random, "revert")] if random.random() < 0.5 else []
+    return [row, _step(random, kind), replace(used, day=row.other), *back]
+
+
+def _forgotten(random: Random, kind: str) -> list[Step]:
+    """The table's history goes, and often the ledger's with it."""
+    lost = [_step(random, "lose_ledger")] if random.random() < 0.5 else []
+    return [_step(random, kind), *lost, _step(random, "run")]
+
+
 def _rolled_back(random: Random, kind: str) -> list[Step]:
     """Back to an older version, and often another publish and the end of what was before."""
     steps = [_step(random, "run"), _step(random, kind)]
@@ -137,12 +154,12 @@ def _then_run(random: Random, kind: str) -> list[Step]:
 
 _PHRASES: dict[str, Callable[[Random, str], list[Step]]] = {
     "mistake": _mistaken,
-    "column": _mistaken,
+    "column": _other_column,
     "roll_back": _rolled_back,
     "change": _then_run,
     "swap": _then_run,
     "renew": _then_run,
-    "forget": _then_run,
+    "forget": _forgotten,
     "append": _then_run,
     "delete": _then_run,
     "update": _then_run,

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError, ValidationException
 from pyiceberg.expressions import EqualTo
 from pyiceberg.types import StringType
 
 from histories.places.place import Place, updated
-from histories.rows import ARROW, Row, ordered, table_of
+from histories.rows import Row, ordered, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,8 +75,12 @@ class IcebergPlace(Place):
         return current.snapshot_id if current else None
 
     def roll_back(self, version: int) -> None:
-        # pyiceberg refuses what is no ancestor; so does the connector. Both are tried by users.
-        self._load().manage_snapshots().set_current_snapshot(version).commit()
+        """To an ancestor, or, once that was done, to what came after it."""
+        change = self._load().manage_snapshots()
+        try:
+            change.rollback_to_snapshot(version).commit()
+        except (ValueError, ValidationException):
+            self._load().manage_snapshots().set_current_snapshot(version).commit()
 
     def forget(self) -> None:
         table = self._load()
@@ -111,6 +115,3 @@ class IcebergPlace(Place):
         for name, value in settings.items():
             own.conf.set(f"{prefix}{name}", value)
         return own
-
-
-assert set(ARROW.names) == set(Row._fields)
