@@ -88,7 +88,7 @@ def _appends(row: Row) -> Change:
 def _give_work(player: Player, step: Step) -> bool:
     """See to it that most of these runs have something to do; whether they are to be forced."""
     random = player.history.random(f"work {step} {len(player.log)}")
-    if step.number % 5:
+    if step.number % 10:
         player.facts.add(random, step.day)
         player.facts.add(random, step.other)
         player.facts.write()
@@ -107,7 +107,7 @@ def _interrupted(player: Player, writer: Writer, step: Step, force: bool) -> Ans
     else:
         number, shortly = (
             (3, 4, 5, 5, 5, 6)[step.number // 2 % 6],
-            (0.05, 0.3)[step.number // 12 % 2],
+            (0.02, 0.15)[step.number // 12 % 2],
         )
         told = writer.wait_for_step(number, LONGEST)
         told = told or writer.wait(step.share * shortly * player.seconds)
