@@ -13,12 +13,18 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --genera
 # nothing (measured: 16 min 4 s with two, longer with three).
 WORKERS ?= 2
 
+# A seed decides on a history, and 20 seeds in a row are one for each destination and pattern.
+# SOAK="--verbose" prints the steps, SOAK="--resume" leaves out seeds that are in soak.jsonl.
+HISTORIES ?= 100
+SEED ?= 0
+SOAK ?=
+
 # Spark's workers must run the interpreter of the driver.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo payments payments-proof proof-gallery mutants test soak check bench lock clean
+.PHONY: help setup demo payments payments-proof proof-gallery mutants test soak soak-tests check bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -45,7 +51,10 @@ mutants: setup ## break each guarantee of setpoint in a copy: a proof has to not
 test: setup ## run every test: unit, contract, spark, crash, stateful, cli
 	@$(BIN)/python -m pytest tests --numprocesses $(WORKERS) --dist worksteal
 
-soak: setup ## run the tests that take long for what others show in small
+soak: setup ## play random histories on all destinations: HISTORIES=n SEED=s
+	@PYTHONPATH=tests:tests/stateful $(BIN)/python -m histories.soak --histories $(HISTORIES) --seed $(SEED) $(SOAK)
+
+soak-tests: setup ## run the tests that take long for what others show in small
 	@$(BIN)/python -m pytest tests -m soak
 
 check: $(INSTALLED) ## lint, types, layers and unit tests; no JVM, under a minute

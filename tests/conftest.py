@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from setpoint.errors import UsageError
-from setpoint.spark.jars import fetch, resolve
-from setpoint.spark.launch import JAVA_OPTIONS
-from setpoint.spark.session import HIVE, Sessions, SparkSettings
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -46,68 +41,17 @@ def has_iceberg_connector() -> bool:
 
 
 def _is_cached(connector: str) -> bool:
-    try:
-        resolve(connector)
-    except UsageError:
-        return False
-    return True
+    from small_session import is_cached
 
-
-def _local_files() -> str:
-    """The jar of the quick local file system; empty, and slower, where it cannot be had."""
-    try:
-        (jar,) = fetch("local-files")
-    except UsageError:
-        return ""
-    return str(jar)
-
-
-def _use_local_files(session: SparkSession) -> None:
-    """Have Hadoop open local files with it: after the start, which knows no jars of ours yet."""
-    files = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
-    session.sparkContext._jsc.hadoopConfiguration().set("fs.file.impl", files)
-    session._jvm.org.apache.hadoop.fs.FileSystem.closeAll()
+    return is_cached(connector)
 
 
 @pytest.fixture(scope="session")
-def spark(
-    has_delta_connector: bool,
-    has_iceberg_connector: bool,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[SparkSession]:
-    """The one session of the suite, with the connectors whose jars are cached.
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of the suite, with the connectors whose jars are cached."""
+    from small_session import small_session
 
-    Hive's metastore starts with the first test that asks it something, in a folder of its own.
-    Compiling with C1 only halves the speed of real work and more than doubles that of a suite,
-    which is start-up and small queries. Left to itself C1 has 48 MB for compiled code; a long
-    suite fills them, and the JVM then throws code away and compiles it again. Queries are
-    interpreted: a small one spends most of its time writing the text of generated classes, above
-    all for the wide rows of Delta's log. Hadoop's own local file system starts a process for every
-    file that it makes, to set its rights: one that does not saves a tenth of the processor time.
-    The processes of the demo and of the crash tests do all this as those of users do.
-    """
-    warehouse = tmp_path_factory.mktemp("hive") / "warehouse"
-    conf = {
-        JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m "
-        "-XX:+UseSerialGC -Xmn768m",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.databricks.delta.snapshotPartitions": "1",  # the logs are short
-        "spark.sql.ui.explainMode": "simple",  # nobody looks at the plans of each query
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-        "spark.sql.warehouse.dir": str(warehouse),
-    }
-    if local_files := _local_files():
-        conf["spark.jars"] = local_files
-    cached = {"delta": has_delta_connector, "iceberg": has_iceberg_connector}
-    connectors = frozenset(name for name, is_cached in cached.items() if is_cached)
-    settings = SparkSettings(master="local[2]", conf=conf, root=str(warehouse.parent))
-    with Sessions(settings) as sessions:
-        session = sessions.get(connectors | {HIVE})
-        if local_files:
-            _use_local_files(session)
+    with small_session(tmp_path_factory.mktemp("hive")) as session:
         yield session
 
 

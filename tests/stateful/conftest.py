@@ -1,8 +1,8 @@
-"""The stateful tests share the JVM-free staging of the crash tests."""
+"""The stateful tests share the JVM-free staging of the crash tests, and the histories."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "crash"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "crash")]

@@ -1,0 +1,1 @@
+"""Random histories of runs and misfortunes, played on real tables against a model."""

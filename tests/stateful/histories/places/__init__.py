@@ -1,0 +1,1 @@
+"""The four destinations, as somebody beside setpoint sees and changes them."""
