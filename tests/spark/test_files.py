@@ -9,11 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.test_repeatable_reads import DAY, SCHEMA, read, reading, stored, write
+from tests.spark.test_repeatable_reads import (
+    DAY,
+    NEXT,
+    SCHEMA,
+    read,
+    reading,
+    stored,
+    write,
+)
 
-from setpoint import DefinitionError, PermanentError, Window, delta, files, source
+from setpoint import (
+    DefinitionError,
+    PermanentError,
+    RefusedError,
+    Window,
+    delta,
+    files,
+    land,
+    rows,
+    source,
+)
+from setpoint.flow.chunk import run_chunk
+from setpoint.flow.run import plan_windows
 from setpoint.model.source import Source
-from setpoint.sources.files import FilesSource, _find
+from setpoint.sources.files import FilesSource
+from setpoint.sources.listing import find
 
 
 @pytest.mark.parametrize(
@@ -41,7 +62,7 @@ def test_a_pattern_means_the_same_everywhere(
     os.symlink(tmp_path / "other", tmp_path / "in" / "link")
     os.symlink(tmp_path / "in", tmp_path / "other" / "up")  # a circle
     place = f"{scheme}{tmp_path}/{pattern}"
-    paths = [file.path.removeprefix(f"{scheme}{tmp_path}/") for file in _find(place)]
+    paths = [file.path.removeprefix(f"{scheme}{tmp_path}/") for file in find(place)]
     linked = [path for path in paths if "link" in path and "link" not in pattern]
     assert sorted(set(paths) - set(linked)) == found
 
@@ -164,3 +185,125 @@ def test_moments_in_local_days(lab: Any) -> None:
         first,
         first + dt.timedelta(hours=24, minutes=59, seconds=59),
     ]
+
+
+EVENTS = "id int, d date"
+
+
+def events(lab: Any, day: str, *lines: str) -> None:
+    write(lab.root / "inbox" / f"events_{day}.csv", *lines)
+
+
+def by_name(**how: Any) -> Any:
+    made = files("inbox/events_{date}.csv", schema=EVENTS)
+    return source(made, time="d", **how)
+
+
+def test_rows_of_another_window_in_a_windows_file_are_not_dropped(lab: Any) -> None:
+    """No other window reads the file: without the refusal its rows would be nowhere."""
+    events(lab, "2026-04-25", "1,2026-04-25", "2,2026-04-24", "3,2026-04-27", "4,")
+    job = reading(lab, by_name())
+    assert (
+        "d lies in the window, or else the run is refused"
+        in lab.plan(job, str(DAY)).steps[0].describe()
+    )
+    with pytest.raises(RefusedError, match="SP-R08") as refused:
+        lab.run(job)
+    assert "of 4 rows 2 outside of 2026-04-25 by d" in refused.value.what
+    assert "2026-04-24 in events_2026-04-25.csv" in refused.value.what
+    assert "2026-04-27 in events_2026-04-25.csv" in refused.value.what
+    assert "1 without d" in refused.value.what
+    assert not lab.state(job).published
+    events(lab, "2026-04-25", "1,2026-04-25")
+    assert lab.run(job).notes == ()
+    assert lab.rows() == [(1, DAY)]
+
+
+def test_rows_that_are_left_out_are_counted_and_kept_in_the_ledger(lab: Any) -> None:
+    events(lab, "2026-04-25", "1,2026-04-25", "2,2026-04-24")
+    job = reading(lab, by_name(outside="note"))
+    assert "other rows are left out with a note" in lab.plan(job, str(DAY)).steps[0].describe()
+    outcome = lab.run(job)
+    assert lab.rows() == [(1, DAY)]
+    note = (
+        "lake: of 2 rows 1 outside of 2026-04-25 by d (2026-04-24 in events_2026-04-25.csv), "
+        "left out"
+    )
+    assert outcome.notes == (note,)
+    assert lab.world().ledger.notes(outcome.attempt) == [note]
+
+
+@pytest.mark.parametrize("spans", [False, True])
+def test_a_chunk_tells_each_window_what_it_leaves_out(lab: Any, spans: bool) -> None:
+    """The windows without strays are published together, the refused one says why."""
+    for number, day in enumerate(("2026-04-25", "2026-04-26", "2026-04-27"), 1):
+        events(lab, day, f"{number},{day}")
+    events(lab, "2026-04-26", "2,2026-04-26", "9,2026-04-25")
+    job = reading(lab, by_name(outside="note"), spans=spans)
+    ended = chunk(lab, job, "2026-04-25..2026-04-27")
+    assert [len(end.outcome.notes) for end in ended] == [0, 1, 0]
+    assert lab.rows() == [(1, DAY), (2, NEXT), (3, NEXT + dt.timedelta(days=1))]
+    strict = reading(lab, by_name(), spans=spans, target=delta("strict", partition_by="d"))
+    ended = chunk(lab, strict, "2026-04-25..2026-04-27")
+    assert [getattr(end.error, "code", None) for end in ended] == [None, "SP-R08", None]
+    assert [row[0] for row in lab.rows("strict")] == [1, 3]
+
+
+def chunk(lab: Any, job: Any, text: str) -> list[Any]:
+    bound, world = lab.bind(job), lab.world()
+    plans = plan_windows(bound, lab.windows(job, text), world, parameters={})
+    return sorted(run_chunk(bound, plans, world), key=lambda end: end.window)
+
+
+def test_hours_that_share_the_file_of_a_day_leave_nothing_out(lab: Any) -> None:
+    """A row of another hour is read by that hour's window; one of another day by none."""
+    made = files("inbox/{date}.csv", schema="id int, t timestamp")
+    write(lab.root / "inbox" / "2026-04-25.csv", "1,2026-04-25T10:00:00Z", "2,2026-04-25T11:30:00Z")
+    job = reading(lab, source(made, time="t"), every="hour", target=delta("out", partition_by="t"))
+    assert lab.run(job, "2026-04-25T10").notes == ()
+    assert [row[0] for row in lab.rows()] == [1]
+    write(lab.root / "inbox" / "2026-04-25.csv", "1,2026-04-25T10:00:00Z", "2,2026-04-26T11:30:00Z")
+    with pytest.raises(RefusedError, match=r"2026-04-25T00\.\.2026-04-25T23"):
+        lab.run(job, "2026-04-25T10")
+
+
+def test_folders_of_other_windows_below_a_windows_path_are_not_passed_over(lab: Any) -> None:
+    stored(lab.root / "inbox" / "2026-04-25" / "d=2026-04-25" / "x.parquet", id=[1])
+    stored(lab.root / "inbox" / "2026-04-25" / "d=2026-04-24" / "y.parquet", id=[2])
+    made = files("inbox/{date}", format="parquet")
+    with pytest.raises(RefusedError, match=r"SP-R08.*of 2 files 1 outside.*d=2026-04-24/y.parquet"):
+        lab.run(reading(lab, source(made, time="d")))
+
+
+def test_files_without_the_window_in_their_path_are_clipped_as_they_were(lab: Any) -> None:
+    """Beside a path that names the window: what every window reads is no stray."""
+    write(lab.root / "all.csv", "7,2026-04-26", "8,2026-04-25")
+    events(lab, "2026-04-25", "1,2026-04-25")
+    made = files("inbox/events_{date}.csv", "all.csv", schema=EVENTS)
+    assert lab.run(reading(lab, source(made, time="d"))).notes == ()
+    assert [row[0] for row in lab.rows()] == [1, 8]
+
+
+def test_a_function_that_returns_rows_of_other_windows_is_noted(lab: Any) -> None:
+    def returned(window: Window) -> list[tuple[Any, ...]]:
+        return [(1, window.day), (2, NEXT + dt.timedelta(days=3))]
+
+    given = rows(returned, schema=EVENTS)
+    outcome = lab.run(reading(lab, source(given, time="d")))
+    assert outcome.notes == ("lake: of 2 rows 1 outside of 2026-04-25 by d (2026-04-29), left out",)
+    assert lab.rows() == [(1, DAY)]
+    with pytest.raises(RefusedError, match="SP-R08"):
+        lab.run(reading(lab, source(given, time="d", outside="refuse")), force=True)
+
+
+def test_what_is_left_out_of_a_landed_copy_is_told_by_every_run_that_reads_it(lab: Any) -> None:
+    """The copy is all that is ever read again."""
+    events(lab, "2026-04-25", "1,2026-04-25", "2,2026-04-24")
+    made = land(files("inbox/events_{date}.csv", schema=EVENTS))
+    with pytest.raises(RefusedError, match="SP-R08"):
+        lab.run(reading(lab, source(made, time="d")))
+    job = reading(lab, source(made, time="d", outside="note"))
+    for force in (False, True):
+        (note,) = lab.run(job, force=force).notes
+        assert "of 2 rows 1 outside of 2026-04-25" in note
+    assert lab.rows() == [(1, DAY)]

@@ -52,6 +52,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
                 "end": window.end.isoformat(),
                 "target": bound.target.uri,
                 **_state(states[window]),
+                "notes": _notes(world.ledger, states[window]),
                 "landed": _landed(bound, window, states[window]),
                 "attempts": _attempts(world.ledger, pipeline.name, window.id, kept),
             }
@@ -77,6 +78,13 @@ def _state(state: SliceState) -> dict[str, Any]:
         "commit_version": state.commit_version,
         "receipt": state.receipt.as_dict() if state.receipt else None,
     }
+
+
+def _notes(ledger: Ledger | None, state: SliceState) -> list[str]:
+    """What the attempt that published the window had to tell."""
+    if ledger is None or state.receipt is None:
+        return []
+    return ledger.notes(state.receipt.attempt)
 
 
 def _landed(bound: Bound, window: Window, state: SliceState) -> list[dict[str, Any]]:
@@ -177,6 +185,8 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
             yield f"  input      {name}" + (f" at {word} {version}" if version is not None else "")
         for name, value in receipt["parameters"].items():
             yield f"  parameter  {name} = {value}"
+    for note in item["notes"]:
+        yield f"  note       {note}"
     for landed in item["landed"]:
         used = ", published from" if landed["published"] else ""
         yield (

@@ -7,6 +7,7 @@ finds out which by reading the target.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -33,7 +34,8 @@ from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.determinism import judged, refuse
 from setpoint.model.mark import Mark
-from setpoint.model.ports import HoldingPort, LandingPort, Staged
+from setpoint.model.ports import HoldingPort, LandingPort, RemarkPort, Remarks, Staged
+from setpoint.model.window import Window
 
 T = TypeVar("T")
 
@@ -84,7 +86,7 @@ class Attempt:
         finally:
             self._release()
         self._reach("recorded")
-        return self._outcome()
+        return self._noted(self._outcome())
 
     def _follow(self) -> None:
         self._reach("resolved")
@@ -143,13 +145,20 @@ class Attempt:
             self._inputs[name], self._mark = source.read_increment(
                 session, pinned, after, self._plan.how.again
             )
-        if isinstance(source, LandingPort):
-            self._notes += source.notes(self._run.window)
+        if isinstance(source, RemarkPort):
+            self._heed(source.remarks(session, {self._run.window: pinned}))
         if isinstance(source, HoldingPort):
             seen = source.seen(self._run.window, pinned)
             self._run = replace(self._run, inputs={**self._run.inputs, name: seen})
             if seen != pinned and not self._plan.how.force:
                 refuse_late(self._run, self._plan.state)
+
+    def _heed(self, remarks: Mapping[Window, Remarks]) -> None:
+        """Take the notes on an input, or refuse the rows that it gives."""
+        found = remarks.get(self._run.window, Remarks())
+        if found.refusal is not None:
+            raise found.refusal
+        self._notes += found.notes
 
     def _release(self) -> None:
         """Nothing is read from the sources any more, or not by this attempt."""
@@ -277,7 +286,11 @@ class Attempt:
         self._recording.finish("published", receipt=landed.receipt)
         self._verdict = Verdict(landed.receipt, landed)
         note = "the commit's answer was lost, the target has the receipt"
-        return replace(self._outcome(), reason=f"{self._plan.reason}; {note}")
+        return self._noted(replace(self._outcome(), reason=f"{self._plan.reason}; {note}"))
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        self._recording.notes({self._id: outcome.notes})
+        return outcome
 
     def _outcome(self) -> Outcome:
         verdict = self._have(self._verdict)

@@ -41,6 +41,7 @@ from setpoint.model.ports import (
     Fenced,
     HoldingPort,
     LandingPort,
+    RemarkPort,
     SourcePort,
     SpanPort,
     Staged,
@@ -153,6 +154,7 @@ class ChunkAttempt:
         self._place = self._target.location(self._chunk, self._ids[self._chunk.window.windows[0]])
         self._started = world.now()
         self._notes: tuple[str, ...] = ()
+        self._remarks: dict[Window, tuple[str, ...]] = {}
         self._sent = False
 
     def execute(self) -> dict[Window, Outcome]:
@@ -199,6 +201,7 @@ class ChunkAttempt:
         if chunk.pipeline.spans:
             read = {name: self._read_span(session, name, item) for name, item in inputs.items()}
             self._see()
+            self._heed(session)
             self._reach("read")
             return self._checked(evaluate(chunk, self._as_inputs(read)))
         frames, failed = [], {}
@@ -213,6 +216,7 @@ class ChunkAttempt:
                 failed[run.window] = run  # run by itself, it will say what is wrong
         if failed:
             raise _Apart(_groups(list(self._plans.values()), apart=list(failed)))
+        self._heed(session)
         self._reach("read")
         return self._world.engine.united(frames, self._predicate)
 
@@ -232,6 +236,19 @@ class ChunkAttempt:
             return source.read(session, span.windows[0], pins[span.windows[0]])
         frames = [source.read(session, window, pins[window]) for window in span]
         return self._world.engine.united(list(zip(span, frames, strict=True)))
+
+    def _heed(self, session: Any) -> None:
+        """Take the notes on the inputs of each window; one that is refused goes its own way."""
+        refused = []
+        for name, source in self._bound.sources.items():
+            if not isinstance(source, RemarkPort):
+                continue
+            pins = {run.window: run.inputs[name] for run in self._chunk.runs}
+            for window, remarks in source.remarks(session, pins).items():
+                self._remarks[window] = (*self._remarks.get(window, ()), *remarks.notes)
+                refused += [window] * (remarks.refusal is not None)
+        if refused:
+            raise _Apart(_groups(list(self._plans.values()), apart=refused))
 
     def _see(self) -> None:
         """Have the runs tell what was really read, which may be newer than what was pinned."""
@@ -338,6 +355,7 @@ class ChunkAttempt:
         published = [verdict.published for verdict in verdicts.values() if verdict.published]
         recording.receipts(target.uri, published)
         recording.audits({self._ids[window]: found for window, found in results.items()})
+        recording.notes({self._ids[window]: self._notes_on(window) for window in verdicts})
         again = RuntimeError("left out of the chunk's commit, to be run by itself next")
         recording.finish_each(
             [
@@ -389,12 +407,15 @@ class ChunkAttempt:
                 receipt=verdict.receipt,
                 only_receipt=verdict.only_receipt,
                 audits=results.get(window, ()),
-                notes=self._notes,
+                notes=self._notes_on(window),
                 seconds=seconds / len(self._plans),
                 tries=self._try,
             )
             for window, verdict in verdicts.items()
         }
+
+    def _notes_on(self, window: Window) -> tuple[str, ...]:
+        return (*self._notes, *self._remarks.get(window, ()))
 
     def _step(self, name: str) -> Any:
         others = len(self._plans) - 1

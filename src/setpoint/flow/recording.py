@@ -91,6 +91,11 @@ class Recording:
         if records:
             self._tell(lambda ledger: ledger.audit(records))
 
+    def notes(self, notes: Mapping[str, Sequence[str]]) -> None:
+        """What a person should know about each attempt."""
+        if any(notes.values()):
+            self._tell(lambda ledger: ledger.note(notes))
+
     def finish(
         self,
         state: AttemptState,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ class Landing:
     """The record of one generation, written in the same commit as its items.
 
     `request` is what the origin was asked, `asked` its digest together with the window's bounds.
-    `contents` is the fingerprint of the items, whatever their order.
+    `contents` is the fingerprint of the items, whatever their order. `notes` say what was left
+    out of them.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Landing:
     request: Mapping[str, Any] = field(default_factory=dict)
     pages: int | None = None
     readings: int = 1
+    notes: Sequence[str] = ()
     version: int = VERSION
 
     def seal(self) -> str:
