@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -83,7 +84,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         if pipeline.every.is_incremental:
             raise _usage(
                 f"{pipeline.name} goes by a high-water mark and has no windows to fill",
-                "Read a range of its cursor again: setpoint run --range A..B",
+                f"Read a range of its cursor again: setpoint run {pipeline.name} --range A..B",
             )
         parameters = chosen_parameters(options, pipeline)
         windows = given_windows(options, pipeline, edge.utc_now(), output)
@@ -97,7 +98,8 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             return plan_backfill(bound, world, now, request, parameters, those)
 
         plan = with_retries(world, pipeline.name, planned)
-        lines = list(_lines(plan) if isinstance(plan, Backfill) else _members(plan))
+        said = _said(options, pipeline)
+        lines = list(_lines(plan, said) if isinstance(plan, Backfill) else _members(plan))
         if options.dry_run:
             output.answer(plan.as_dict(), lines)
             return 0
@@ -106,7 +108,17 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         for line in lines:
             output.note(line)
         _ask(plan, options, output)
-        return _run(Execution(plan, world), output)
+        return _run(Execution(plan, world), said, output)
+
+
+def _said(options: argparse.Namespace, pipeline: Pipeline) -> str:
+    """The command for the same windows of the pipeline, up to what is to be done with them."""
+    words = ["setpoint", "backfill", pipeline.name]
+    if options.window is not None:
+        words += ["--window", options.window]
+    elif options.first is not None:
+        words += ["--from", options.first, "--to", options.last]
+    return shlex.join(words)
 
 
 def _expected(bound: Bound, world: World, now: datetime) -> Sequence[Window]:
@@ -196,7 +208,7 @@ def _members(plan: Cascade) -> Iterator[str]:
             yield f"  {member.pipeline.name}  {count}  {which}  ({reason})"
 
 
-def _lines(plan: Backfill) -> Iterator[str]:
+def _lines(plan: Backfill, said: str) -> Iterator[str]:
     """The plan as a person reads it: what runs, in how many pieces, and what is skipped and why."""
     which = (
         "all, also those that are done" if plan.request.restate else " and ".join(plan.request.only)
@@ -219,15 +231,15 @@ def _lines(plan: Backfill) -> Iterator[str]:
         yield f"  {line}"
     if len(listed) > _LISTED:
         yield f"  and {len(listed) - _LISTED:,} more lines; all of them: --dry-run --json"
-    yield from _following(plan)
+    yield from _following(plan, said)
 
 
-def _following(plan: Backfill) -> Iterator[str]:
+def _following(plan: Backfill, said: str) -> Iterator[str]:
     if plan.following:
         first, last = plan.following[0].id, plan.following[-1].id
         which = first if first == last else f"{first}..{last} ({len(plan.following):,})"
         yield f"  these go on from it, and are stale if its rows change: {which}"
-        yield "  to run them as well: --downstream"
+        yield f"  to run them as well: {said} --downstream"
 
 
 def _stretches(choices: Sequence[Choice]) -> Iterator[str]:
@@ -278,8 +290,11 @@ def _nothing(execution: Execution, lines: Sequence[str], output: Output) -> int:
     return 0
 
 
-def _run(execution: Execution, output: Output) -> int:
-    """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json."""
+def _run(execution: Execution, said: str, output: Output) -> int:
+    """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json.
+
+    `said` is the command for these windows.
+    """
     plan, progress = execution.plan, execution.progress
     started = edge.utc_now()
     output.event("plan", plan.as_dict())
@@ -310,7 +325,7 @@ def _run(execution: Execution, output: Output) -> int:
         stopped, progress.stopped = True, "interrupted"
     seconds = _since(started)
     data = _data(execution, windows, seconds)
-    summary = list(_summary(execution, errors, blocked, seconds))
+    summary = list(_summary(execution, errors, blocked, seconds, said))
     if stopped:
         raise Stopped(data, summary)
     if not errors and not progress.stopped:
@@ -370,6 +385,7 @@ def _summary(
     errors: Sequence[tuple[Ended, SetpointError]],
     blocked: Sequence[tuple[Ended, SetpointError]],
     seconds: float,
+    said: str,
 ) -> Iterator[str]:
     """What can be pasted into a ticket."""
     plan, progress = execution.plan, execution.progress
@@ -390,11 +406,13 @@ def _summary(
             rest = len(ends) - _LISTED
             yield f"  and {rest:,} more {word}; see: setpoint backfill show {plan.backfill_id}"
     if isinstance(plan, Backfill) and progress.published:
-        yield from _following(plan)
-    if errors and "failed" in plan.request.states:
+        yield from _following(plan, said)
+    if errors and plan.request.again:
         yield "  when they are repaired, the same command does what is left"
     elif errors:
-        yield f"  when they are repaired: setpoint backfill {plan.pipeline} --only failed"
+        yield f"  when they are repaired: {said} --only failed"
+        if waiting:
+            yield "  the same command does those that were not started"
     elif waiting and not (plan.request.restate and progress.stopped == CANCELLED):
         yield "  the same command does what is left"
 

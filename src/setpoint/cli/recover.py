@@ -161,8 +161,6 @@ def _command(options: argparse.Namespace) -> list[str]:
     words = ["setpoint", "recover", *([options.pipeline] if options.pipeline else []), "--clean"]
     if options.older_than != _DEFAULT_HOURS:
         words += ["--older-than", f"{options.older_than:g}"]
-    if options.config:
-        words += ["--config", options.config]
     return words
 
 

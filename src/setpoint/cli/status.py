@@ -65,7 +65,7 @@ def _lines(
     output: Output,
 ) -> Iterator[str]:
     if not found and not broken:
-        yield "This project has no pipelines yet; setpoint init writes a first one."
+        yield "This project has no pipelines yet; write a first one: setpoint init"
         return
     if found:
         rows = [
