@@ -21,7 +21,7 @@ from setpoint.cli.selection import (
     open_project,
     positive,
 )
-from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, shortened
+from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, counted, shortened
 from setpoint.flow.backfill import USUALLY, Backfill, Choice, Only, Request, plan_backfill
 from setpoint.flow.cascade import Cascade, Direction, members_of
 from setpoint.flow.execution import CANCELLED, Execution
@@ -214,7 +214,7 @@ def _lines(plan: Backfill, said: str) -> Iterator[str]:
         "all, also those that are done" if plan.request.restate else " and ".join(plan.request.only)
     )
     start = plan.bound.pipeline.start
-    rows = f", {plan.rows:,} rows to read" if plan.rows is not None else ""
+    rows = f", {counted(plan.rows, 'row')} to read" if plan.rows is not None else ""
     chunks = f" in {_number(len(plan.chunks), 'chunk')}" if plan.chunks else ""
     yield (
         f"{plan.pipeline}  {len(plan.chosen):,} of {_number(len(plan.choices), 'window')} "

@@ -10,6 +10,7 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
+from setpoint.errors import counted
 from setpoint.flow.plan import Bound
 from setpoint.flow.quarantine import SUFFIX, quarantine_of
 from setpoint.flow.recording import recall_from
@@ -167,10 +168,12 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
     else:
         slice_text = "untouched since" if item["untouched"] else "changed by somebody else since"
         yield (
-            f"  published  generation {receipt['generation']}, {receipt['rows']:,} rows, "
+            f"  published  generation {receipt['generation']}, {counted(receipt['rows'], 'row')}, "
             f"{receipt['published_at']}, {slice_text}"
         )
-        yield f"  commit     version {item['commit_version']} by attempt {receipt['attempt']}"
+        version = item["commit_version"]
+        commit = "not in the log any more," if version is None else f"version {version}"
+        yield f"  commit     {commit} by attempt {receipt['attempt']}"
         yield f"  run key    {receipt['run_key']}"
         yield f"  contents   {receipt['contents']}"
         if receipt["pattern"]:

@@ -18,6 +18,7 @@ from setpoint.errors import (
     SetpointError,
     TransientError,
     UnknownCommitError,
+    counted,
 )
 from setpoint.flow import steps
 from setpoint.flow.audit import audit
@@ -248,7 +249,9 @@ class Attempt:
                 next="Make the pipeline deterministic, then run again.",
             )
         if rows:
-            self._aside = (f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",)
+            self._aside = (
+                f"null in the key: {counted(rows, 'row')}, put aside in {bound.target.uri}",
+            )
 
     def _record(self) -> None:
         self._reach("published")

@@ -278,6 +278,15 @@ class LandingPort(SourcePort, Protocol):
 
 
 @runtime_checkable
+class AbsentPort(SourcePort, Protocol):
+    """A source that can tell without Spark that there is nothing to read."""
+
+    def absent(self, window: Window, pinned: Pinned) -> SetpointError | None:
+        """Why a window cannot be read, if there is nothing for it that could be."""
+        ...
+
+
+@runtime_checkable
 class RemarkPort(SourcePort, Protocol):
     """A source that may give a window rows which the clip to the window leaves out."""
 

@@ -188,11 +188,18 @@ class FilesSource:
         self._refuse_absent(window, pinned)
         return self._loaded(session, window, pinned.handle)
 
+    def absent(self, window: Window | None, pinned: Pinned) -> SetpointError | None:
+        """Why a window, or all of them, cannot be read, if no file is there."""
+        if pinned.handle or self._files.absent != "fail":
+            return None
+        timed = window is not None and not window.grain.is_incremental
+        paths = self._files.paths_of(window) if window is not None else self._files.paths
+        what = f"no file of {window.id if window and timed else 'it'} is at {some_of(paths)}"
+        return missing(self._name, self.label, what)
+
     def _refuse_absent(self, window: Window | None, pinned: Pinned) -> None:
-        if not pinned.handle and self._files.absent == "fail":
-            paths = self._files.paths if window is None else self._files.paths_of(window)
-            what = f"no file of {window.id if window else 'it'} is at {some_of(paths)}"
-            raise missing(self._name, self.label, what)
+        if (refusal := self.absent(window, pinned)) is not None:
+            raise refusal
 
     def _loaded(
         self, session: SparkSession, window: Window | None, owned: Sequence[SeenFile]
@@ -210,7 +217,7 @@ class FilesSource:
         folders = Folders(_spark_path(base), names, dated)
         places = [literal_path(_spark_path(file.path)) for file in chosen]
         try:
-            frame = load(session, self._files, places, folders, self.label)
+            frame = load(session, self._files, places, folders)
             return frame if owned else frame.limit(0)
         except Exception as error:
             raise unreadable(self.label, error) from error
