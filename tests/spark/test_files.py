@@ -390,3 +390,26 @@ def test_a_file_that_is_not_there_is_found_by_the_plan(lab: Any) -> None:
     ended = chunk(lab, job, "2026-04-25..2026-04-26")
     assert [getattr(end.error, "code", None) for end in ended] == ["SP-R01", None]
     assert lab.rows() == [(1, NEXT)]
+
+
+def test_bad_lines_can_be_published_beside_the_good_ones(lab: Any) -> None:
+    """As the page on sources shows: no line is lost, and none of them blocks a day."""
+    events(lab, "2026-04-25", "1,2026-04-25", "x,2026-04-25", "3,2026-04-25")
+    lines = source(
+        files(
+            "inbox/events_{date}.csv",
+            schema="id int, d date, bad string",
+            options={"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"},
+        )
+    )
+
+    def good(window: Any, lines: Any = lines) -> Any:
+        return lines.where("bad IS NULL").drop("bad")
+
+    def aside(window: Any, lines: Any = lines) -> Any:
+        return lines.where("bad IS NOT NULL").select("bad").withColumn("d", window.date)
+
+    lab.run(lab.define(good))
+    lab.run(lab.define(aside, name="aside", target=delta("bad", partition_by="d")))
+    assert lab.rows() == [(1, DAY), (3, DAY)]
+    assert lab.rows("bad") == [("x,2026-04-25", DAY)]

@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
-    if options.pipeline in backfills.ACTIONS:
+    if backfills.is_asked_for(options):
         return backfills.execute(options, output)
     request = _request(options)
     with open_project(options, output) as project:
@@ -350,7 +350,8 @@ def _data(
         "unchanged": progress.unchanged,
         "failed": len(progress.failed),
         "blocked": progress.blocked,
-        "not_started": progress.windows - progress.done,
+        "under_way": progress.under_way,
+        "not_started": progress.not_started,
         "seconds": round(seconds, 3),
         "windows": sorted(windows, key=lambda item: (item["pipeline"], item["window"])),
     }
@@ -389,12 +390,13 @@ def _summary(
 ) -> Iterator[str]:
     """What can be pasted into a ticket."""
     plan, progress = execution.plan, execution.progress
-    waiting = progress.windows - progress.done
+    waiting, halted = progress.not_started, progress.under_way
     parts = [
         f"{progress.published:,} published",
         *([f"{progress.unchanged:,} unchanged"] if progress.unchanged else []),
         *([f"{len(progress.failed):,} failed"] if progress.failed else []),
         *([f"{progress.blocked:,} blocked"] if progress.blocked else []),
+        *([f"{halted:,} under way ({progress.stopped})"] if halted else []),
         *([f"{waiting:,} not started ({progress.stopped})"] if waiting else []),
     ]
     yield f"backfill {plan.backfill_id}  {plan.pipeline}  {', '.join(parts)} in {seconds:.1f} s"
@@ -413,7 +415,7 @@ def _summary(
         yield f"  when they are repaired: {said} --only failed"
         if waiting:
             yield "  the same command does those that were not started"
-    elif waiting and not (plan.request.restate and progress.stopped == CANCELLED):
+    elif (waiting or halted) and not (plan.request.restate and progress.stopped == CANCELLED):
         yield "  the same command does what is left"
 
 

@@ -30,7 +30,7 @@ from setpoint.flow.publish import SAME_ROWS, Verdict, publish, refuse_if_failed
 from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording
 from setpoint.flow.steps import Plan
-from setpoint.flow.world import Outcome, World
+from setpoint.flow.world import Outcome, World, tell_nobody
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.determinism import judged, refuse
@@ -232,7 +232,7 @@ class Attempt:
         if aside is None:
             return
         bound = put_aside(aside, self._frame, self._run)
-        quiet = replace(self._world, faults=Faults())
+        quiet = replace(self._world, faults=Faults(), begins=tell_nobody)
         plan = plan_of_frame(bound, self._run.window, quiet).without_check()
         if not staged.quarantined and not plan.state.published:
             return

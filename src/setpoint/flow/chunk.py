@@ -1,8 +1,9 @@
 """Chunks: runs on windows that follow each other, in one Spark job and one commit.
 
 A chunk takes the steps of an attempt for all its windows at once. What keeps one window from
-being published must not keep the others: a chunk that fails as a whole is cut in two, until
-what is left is a window by itself, which is run like any other.
+being published must not keep the others: a chunk that fails as a whole is cut in pieces, until
+what is left is a window by itself, which is run like any other. What fails for all of them is not
+tried for each.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound
+from setpoint.flow.probe import Probe
 from setpoint.flow.publish import SAME_ROWS, Verdict, receipt_of, same_contents
 from setpoint.flow.recording import Recording
 from setpoint.flow.run import (
@@ -83,10 +85,13 @@ def run_chunk(bound: Bound, plans: Sequence[Plan], world: World) -> Iterator[End
         yield from (Ended.of(plan, error=error) for plan in plans)
         return
     except Exception as error:
-        middle = len(plans) // 2
-        world.tell(f"{label}  failed as a whole, its halves are tried: {error}")
-        for half in (plans[:middle], plans[middle:]):
-            yield from run_chunk(bound, half, world)
+        world.tell(f"{label}  failed as a whole, smaller pieces are tried: {error}")
+        probe = Probe(plans)
+        yield from probe.ends(bound, world)
+        middle = (len(probe.left) + 1) // 2
+        for half in (probe.left[:middle], probe.left[middle:]):
+            for group in _groups(half, apart=()):
+                yield from run_chunk(bound, group, world)
         return
     now = bound
     if len(done) < len(plans):
@@ -204,7 +209,8 @@ class ChunkAttempt:
             self._heed(session)
             self._reach("read")
             return self._checked(evaluate(chunk, self._as_inputs(read)))
-        frames, failed = [], {}
+        frames: list[tuple[Window, Any]] = []
+        failed: dict[Window, Exception] = {}
         for run in chunk.runs:
             try:
                 pins = run.inputs
@@ -212,8 +218,10 @@ class ChunkAttempt:
                 frames.append((run.window, self._checked(evaluate(run, self._as_inputs(read)))))
             except TransientError:
                 raise
-            except Exception:
-                failed[run.window] = run  # run by itself, it will say what is wrong
+            except Exception as error:
+                if len(failed) == len(chunk.runs) - 1:
+                    raise  # it is the same with all of them
+                failed[run.window] = error  # run by itself, it will say what is wrong
         if failed:
             raise _Apart(_groups(list(self._plans.values()), apart=list(failed)))
         self._heed(session)

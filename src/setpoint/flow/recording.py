@@ -40,6 +40,7 @@ class Recording:
             )
             for plan, attempt in zip(plans, self._attempts, strict=True)
         ]
+        self._world.begins(records[0].pipeline, [record.window_id for record in records])
         self._tell(lambda ledger: ledger.begin(*records))
 
     def fail(self, pipeline: str, windows: Sequence[str], error: SetpointError) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from setpoint.errors import UNTOUCHED, PermanentError, TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, TransientError, counted
 from setpoint.model import tombstones
 from setpoint.model.ports import Published
 from setpoint.model.receipt import Receipt, unseal
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
 _BACKTRACE = re.compile(r"\s+0: ")
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class Snapshot:
             name: list(actions[name].to_pylist()) for name in actions.column_names
         }
         paths = columns["path"]
+        _refuse_clone(self.storage, paths)
         partition = _prefixed(columns, "partition.")
         least, most = _prefixed(columns, "min."), _prefixed(columns, "max.")
         nulls = _prefixed(columns, "null_count.")
@@ -260,6 +262,21 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
         if type(error).__name__ == "PanicException":  # deltalake's, and not an Exception
             raise _unreadable(storage, error, PermanentError) from error
         raise
+
+
+def _refuse_clone(storage: Storage, paths: Sequence[str]) -> None:
+    """Refuse a table whose files lie in another one: a shallow clone."""
+    elsewhere = [path for path in paths if _ABSOLUTE.match(path)]
+    if elsewhere:
+        raise PermanentError(
+            "SP-T02",
+            f"The Delta table at {storage.uri} is a shallow clone: {len(elsewhere):,} of its "
+            f"{counted(len(paths), 'file')} lie in another table, for example {elsewhere[0]}.",
+            why="They are not below its folder, and a VACUUM of the other table removes them.",
+            state=UNTOUCHED,
+            next="Make it a table of its own files, for example with CREATE TABLE ... AS SELECT, "
+            "then run again.",
+        )
 
 
 def _unreadable(
