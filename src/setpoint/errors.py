@@ -59,6 +59,7 @@ CODES: dict[str, str] = {
     "SP-R05": "what the last publish has read cannot be read again",
     "SP-R06": "rows arrived late, and the source's policy is to refuse them",
     "SP-R07": "a window of another pipeline that is read was not published",
+    "SP-R08": "an input that is given for a window holds rows of other windows",
     # HTTP APIs, landing and functions of rows
     "SP-H01": "an API did not answer as it should",
     "SP-H02": "an API's credentials are missing or refused",
@@ -229,6 +230,11 @@ def place_in(file: str, error: BaseException) -> str:
     trace = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in trace if frame.filename == file]
     return f" at {os.path.basename(file)}:{lines[-1]}" if lines else ""
+
+
+def counted(number: int, word: str) -> str:
+    """A number of things: "1 row", "2,000 rows"."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def for_example(rows: Sequence[object]) -> str:

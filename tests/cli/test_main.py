@@ -448,6 +448,34 @@ def test_a_backfill_says_that_nothing_tells_it_the_windows(
     assert "has no start=" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["list", "show", "cancel"])
+def test_a_pipeline_may_be_called_like_what_is_done_with_backfills(
+    project: Path, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    """It is filled by its name; a backfill is named by its id."""
+    daily = project / "pipelines" / "daily.py"
+    daily.write_text(PIPELINE.replace("def daily(", f"def {name}("))
+    assert main(["backfill", name, "--window", "2026-04-20", "--dry-run", "--json"]) == 0
+    shown = envelope(capfd)["data"]
+    assert isinstance(shown, dict)
+    assert shown["pipeline"] == name
+    if name != "list":
+        assert main(["backfill", name, "0000", "--json"]) == 2
+        error = envelope(capfd)["error"]
+        assert isinstance(error, dict)
+        assert "There is no backfill '0000'" in str(error["what"])
+
+
+def test_backfills_are_listed_without_a_pipeline_of_that_name(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a pipeline cannot be loaded."""
+    (project / "pipelines" / "broken.py").write_text("import nowhere_to_be_found")
+    for words in (["list"], ["show"]):
+        assert main(["backfill", *words, "--json"]) == 0
+        assert envelope(capfd)["data"] == {"backfills": []}
+
+
 def test_a_backfill_with_nothing_to_do_answers_like_any_other(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -196,6 +196,15 @@ def test_steps_come_back_in_order_and_a_repeated_one_is_replaced(ledger: Ledger)
     assert ledger.steps("nobody") == []
 
 
+def test_notes_are_kept_for_each_attempt(ledger: Ledger) -> None:
+    """In their order; noted again, they are not there twice."""
+    ledger.begin(attempt("a1"), attempt("a2"))
+    for _ in range(2):
+        ledger.note({"a1": ["first", "second"], "a2": []})
+    assert ledger.notes("a1") == ["first", "second"]
+    assert ledger.notes("a2") == []
+
+
 def test_audits_add_up_in_the_order_they_were_recorded(ledger: Ledger) -> None:
     """Two audits of one name are both kept, and a second call adds to the first."""
     warn = AuditRecord("row_count", "warn", False, 1, 10, "10 < 100", '[{"id": 1}]')

@@ -162,6 +162,53 @@ def test_a_window_whose_rows_fail_is_found_by_halves(lab: Any, orders: Any) -> N
     assert {row[1] for row in lab.rows("out")} == {day(n) for n in (1, 2, 3, 4, 6)}
 
 
+@pytest.mark.parametrize("fails", ["rows", "code"])
+def test_what_fails_for_all_windows_is_not_tried_for_each(
+    lab: Any, orders: Any, fails: str
+) -> None:
+    """The first, the last and a middle window tell that it is one cause; then it is repaired."""
+    broken = lab.root / "broken"
+    broken.touch()
+
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        if not broken.exists():
+            return summed(rows)
+        if fails == "code":
+            raise ValueError(f"no price list for {window.id}")
+        return summed(rows).withColumn("amount", F.raise_error(F.lit("bad")).cast("decimal(10,2)"))
+
+    execution = planned(lab, lab.define(job), "2026-04-01..2026-04-06")
+    ended = {end.window.id: end for end in execution.run()}
+    tried = [window for window, end in ended.items() if not end.blocked]
+    assert sorted(tried) == ["2026-04-01", "2026-04-04", "2026-04-06"]
+    assert {end.error.code for end in ended.values()} <= {"SP-S04", "SP-S05"}
+    assert all("--chunk 1" in ended[w].error.next for w in ("2026-04-02", "2026-04-03"))
+    assert (len(execution.progress.failed), execution.progress.blocked) == (3, 3)
+    broken.unlink()
+    again = fill(lab, lab.define(job))
+    assert {end.outcome.state for end in again.values()} == {"published"}
+    assert len(lab.rows("out")) == 18
+
+
+def test_an_interrupt_tells_begun_windows_from_those_that_were_not_started(
+    lab: Any, orders: Any
+) -> None:
+    def job(window: Window, rows: DataFrame = orders) -> DataFrame:
+        if window.id == "2026-04-05":
+            raise KeyboardInterrupt
+        return summed(rows)
+
+    execution = planned(lab, lab.define(job), longest=2)
+    with pytest.raises(KeyboardInterrupt):
+        list(execution.run())
+    progress = execution.progress
+    assert (progress.published, progress.under_way, progress.not_started) == (4, 2, 0)
+    execution = planned(lab, lab.define(job), "2026-04-05..2026-04-06", longest=1)
+    with pytest.raises(KeyboardInterrupt):
+        list(execution.run())
+    assert (execution.progress.under_way, execution.progress.not_started) == (1, 1)
+
+
 def test_a_row_of_another_window_of_the_chunk_is_refused(lab: Any, orders: Any) -> None:
     """The other window would hold a row too many, and no count of the whole would show it."""
 
@@ -196,7 +243,7 @@ def test_only_rows_that_a_join_keeps_can_be_strays(lab: Any, orders: Any, strays
     else:
         assert lab.version("out") == 0
     assert {end.outcome.receipt.rows for end in ended.values()} == {6}
-    assert any("halves" in text for text in lab.told) is strays
+    assert any("failed as a whole" in text for text in lab.told) is strays
 
 
 def test_a_row_outside_of_the_span_is_refused(lab: Any, orders: Any) -> None:

@@ -220,8 +220,10 @@ def clipped(
     )
     port = source_of(lab, made)
     port.pin([window])
-    frame = port.read(lab.spark, window, port.land(lab.spark, window, "a"))
-    return sorted(row.id for row in frame.collect()), port.notes(window)
+    pinned = port.land(lab.spark, window, "a")
+    frame = port.read(lab.spark, window, pinned)
+    remarks = port.remarks(lab.spark, {window: pinned})[window]
+    return sorted(row.id for row in frame.collect()), remarks.notes
 
 
 def test_rows_outside_of_the_window_are_left_out_and_told(lab: Any, api: Api) -> None:
@@ -231,7 +233,10 @@ def test_rows_outside_of_the_window_are_left_out_and_told(lab: Any, api: Api) ->
     job = job_of(lab, land(listing(api)), time="created")
     outcome = lab.run(job)
     assert [row[0] for row in lab.rows()] == ["ch_0"]
-    assert "2 of 3 landed items of payments lie outside" in " ".join(outcome.notes)
+    assert "of 3 items 2 outside of 2026-04-25 by created" in " ".join(outcome.notes)
+    strict = job_of(lab, land(listing(api)), time="created", outside="refuse")
+    with pytest.raises(RefusedError, match="SP-R08"):
+        lab.run(strict, force=True)
 
 
 def test_what_the_clip_leaves_out_is_counted_by_the_clip(lab: Any, api: Api) -> None:
@@ -240,10 +245,11 @@ def test_what_the_clip_leaves_out_is_counted_by_the_clip(lab: Any, api: Api) -> 
     york = Window.parse("2026-04-25", timezone="America/New_York")
     found, notes = clipped(lab, api, "id string, at timestamp", york)
     assert found == []
-    assert [note.partition(" of ")[0] for note in notes] == ["2", "1"]
-    assert "1 of 3 landed items of payments have no at" in notes[1]
+    (note,) = notes
+    assert note.startswith("payments: of 3 items 2 outside of 2026-04-25 by at (")
+    assert note.endswith("and 1 without at, left out")
     found, notes = clipped(lab, api, "id string, at timestamp", york, params={})
-    assert (found, len(notes)) == ([], 1)
+    assert (found, notes) == ([], ("payments: of 3 items 1 without at, left out",))
 
 
 def test_a_day_cut_from_a_moment_is_that_of_the_pipelines_time_zone(lab: Any, api: Api) -> None:
@@ -259,7 +265,7 @@ def test_a_day_cut_from_a_moment_is_that_of_the_pipelines_time_zone(lab: Any, ap
     berlin = Window.parse("2026-04-25", timezone="Europe/Berlin")
     found, notes = clipped(lab, api, "id string, at date", berlin)
     assert found == ["first", "last", "local", "plain"]
-    assert "1 of 5" in notes[0]
+    assert "of 5 items 1 outside" in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_rows_with_a_null_in_the_key_can_be_put_aside(lab, shelf):
     lab.run(job, force=True)
     assert lab.rows() == [(1, "new", 1)]
     assert lab.rows("out__quarantine") == [(None, "lost", 1, "2026-04-25")]
-    assert "1 rows have a null in the key" in " ".join(outcome.notes)
+    assert "null in the key: 1 row, put aside in" in " ".join(outcome.notes)
     rows.rows = [(1, "new", 1), (2, "found", 1)]
     lab.run(job, force=True)
     assert lab.rows() == [(1, "new", 1), (2, "found", 1)]

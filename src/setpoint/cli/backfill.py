@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -20,7 +21,7 @@ from setpoint.cli.selection import (
     open_project,
     positive,
 )
-from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, shortened
+from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError, counted, shortened
 from setpoint.flow.backfill import USUALLY, Backfill, Choice, Only, Request, plan_backfill
 from setpoint.flow.cascade import Cascade, Direction, members_of
 from setpoint.flow.execution import CANCELLED, Execution
@@ -75,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
-    if options.pipeline in backfills.ACTIONS:
+    if backfills.is_asked_for(options):
         return backfills.execute(options, output)
     request = _request(options)
     with open_project(options, output) as project:
@@ -83,7 +84,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         if pipeline.every.is_incremental:
             raise _usage(
                 f"{pipeline.name} goes by a high-water mark and has no windows to fill",
-                "Read a range of its cursor again: setpoint run --range A..B",
+                f"Read a range of its cursor again: setpoint run {pipeline.name} --range A..B",
             )
         parameters = chosen_parameters(options, pipeline)
         windows = given_windows(options, pipeline, edge.utc_now(), output)
@@ -97,7 +98,8 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             return plan_backfill(bound, world, now, request, parameters, those)
 
         plan = with_retries(world, pipeline.name, planned)
-        lines = list(_lines(plan) if isinstance(plan, Backfill) else _members(plan))
+        said = _said(options, pipeline)
+        lines = list(_lines(plan, said) if isinstance(plan, Backfill) else _members(plan))
         if options.dry_run:
             output.answer(plan.as_dict(), lines)
             return 0
@@ -106,7 +108,17 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         for line in lines:
             output.note(line)
         _ask(plan, options, output)
-        return _run(Execution(plan, world), output)
+        return _run(Execution(plan, world), said, output)
+
+
+def _said(options: argparse.Namespace, pipeline: Pipeline) -> str:
+    """The command for the same windows of the pipeline, up to what is to be done with them."""
+    words = ["setpoint", "backfill", pipeline.name]
+    if options.window is not None:
+        words += ["--window", options.window]
+    elif options.first is not None:
+        words += ["--from", options.first, "--to", options.last]
+    return shlex.join(words)
 
 
 def _expected(bound: Bound, world: World, now: datetime) -> Sequence[Window]:
@@ -196,13 +208,13 @@ def _members(plan: Cascade) -> Iterator[str]:
             yield f"  {member.pipeline.name}  {count}  {which}  ({reason})"
 
 
-def _lines(plan: Backfill) -> Iterator[str]:
+def _lines(plan: Backfill, said: str) -> Iterator[str]:
     """The plan as a person reads it: what runs, in how many pieces, and what is skipped and why."""
     which = (
         "all, also those that are done" if plan.request.restate else " and ".join(plan.request.only)
     )
     start = plan.bound.pipeline.start
-    rows = f", {plan.rows:,} rows to read" if plan.rows is not None else ""
+    rows = f", {counted(plan.rows, 'row')} to read" if plan.rows is not None else ""
     chunks = f" in {_number(len(plan.chunks), 'chunk')}" if plan.chunks else ""
     yield (
         f"{plan.pipeline}  {len(plan.chosen):,} of {_number(len(plan.choices), 'window')} "
@@ -219,15 +231,15 @@ def _lines(plan: Backfill) -> Iterator[str]:
         yield f"  {line}"
     if len(listed) > _LISTED:
         yield f"  and {len(listed) - _LISTED:,} more lines; all of them: --dry-run --json"
-    yield from _following(plan)
+    yield from _following(plan, said)
 
 
-def _following(plan: Backfill) -> Iterator[str]:
+def _following(plan: Backfill, said: str) -> Iterator[str]:
     if plan.following:
         first, last = plan.following[0].id, plan.following[-1].id
         which = first if first == last else f"{first}..{last} ({len(plan.following):,})"
         yield f"  these go on from it, and are stale if its rows change: {which}"
-        yield "  to run them as well: --downstream"
+        yield f"  to run them as well: {said} --downstream"
 
 
 def _stretches(choices: Sequence[Choice]) -> Iterator[str]:
@@ -278,8 +290,11 @@ def _nothing(execution: Execution, lines: Sequence[str], output: Output) -> int:
     return 0
 
 
-def _run(execution: Execution, output: Output) -> int:
-    """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json."""
+def _run(execution: Execution, said: str, output: Output) -> int:
+    """Do it: a live line on a terminal, a line per window elsewhere, an event each with --json.
+
+    `said` is the command for these windows.
+    """
     plan, progress = execution.plan, execution.progress
     started = edge.utc_now()
     output.event("plan", plan.as_dict())
@@ -310,7 +325,7 @@ def _run(execution: Execution, output: Output) -> int:
         stopped, progress.stopped = True, "interrupted"
     seconds = _since(started)
     data = _data(execution, windows, seconds)
-    summary = list(_summary(execution, errors, blocked, seconds))
+    summary = list(_summary(execution, errors, blocked, seconds, said))
     if stopped:
         raise Stopped(data, summary)
     if not errors and not progress.stopped:
@@ -335,7 +350,8 @@ def _data(
         "unchanged": progress.unchanged,
         "failed": len(progress.failed),
         "blocked": progress.blocked,
-        "not_started": progress.windows - progress.done,
+        "under_way": progress.under_way,
+        "not_started": progress.not_started,
         "seconds": round(seconds, 3),
         "windows": sorted(windows, key=lambda item: (item["pipeline"], item["window"])),
     }
@@ -370,15 +386,17 @@ def _summary(
     errors: Sequence[tuple[Ended, SetpointError]],
     blocked: Sequence[tuple[Ended, SetpointError]],
     seconds: float,
+    said: str,
 ) -> Iterator[str]:
     """What can be pasted into a ticket."""
     plan, progress = execution.plan, execution.progress
-    waiting = progress.windows - progress.done
+    waiting, halted = progress.not_started, progress.under_way
     parts = [
         f"{progress.published:,} published",
         *([f"{progress.unchanged:,} unchanged"] if progress.unchanged else []),
         *([f"{len(progress.failed):,} failed"] if progress.failed else []),
         *([f"{progress.blocked:,} blocked"] if progress.blocked else []),
+        *([f"{halted:,} under way ({progress.stopped})"] if halted else []),
         *([f"{waiting:,} not started ({progress.stopped})"] if waiting else []),
     ]
     yield f"backfill {plan.backfill_id}  {plan.pipeline}  {', '.join(parts)} in {seconds:.1f} s"
@@ -390,12 +408,14 @@ def _summary(
             rest = len(ends) - _LISTED
             yield f"  and {rest:,} more {word}; see: setpoint backfill show {plan.backfill_id}"
     if isinstance(plan, Backfill) and progress.published:
-        yield from _following(plan)
-    if errors and "failed" in plan.request.states:
+        yield from _following(plan, said)
+    if errors and plan.request.again:
         yield "  when they are repaired, the same command does what is left"
     elif errors:
-        yield f"  when they are repaired: setpoint backfill {plan.pipeline} --only failed"
-    elif waiting and not (plan.request.restate and progress.stopped == CANCELLED):
+        yield f"  when they are repaired: {said} --only failed"
+        if waiting:
+            yield "  the same command does those that were not started"
+    elif (waiting or halted) and not (plan.request.restate and progress.stopped == CANCELLED):
         yield "  the same command does what is left"
 
 

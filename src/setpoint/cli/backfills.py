@@ -6,16 +6,32 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from setpoint import edge
 from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
-from setpoint.errors import NOTHING_STARTED, UsageError
+from setpoint.errors import NOTHING_STARTED, SetpointError, UsageError
 from setpoint.flow.execution import trigger_of
 from setpoint.ledger import BackfillRecord, Ledger
+from setpoint.project.config import find_config
+from setpoint.project.discover import pipelines
 
 ACTIONS = ("list", "show", "cancel")
+
+
+def is_asked_for(options: argparse.Namespace) -> bool:
+    """Whether a command is about backfills, and not about a pipeline that has such a name.
+
+    What names a backfill is about that backfill. Otherwise a pipeline of the name comes first.
+    """
+    if options.pipeline not in ACTIONS or options.id is not None:
+        return options.pipeline in ACTIONS
+    try:
+        return options.pipeline not in pipelines(find_config(Path.cwd(), options.config))
+    except SetpointError:
+        return True  # what keeps pipelines from being loaded need not keep anybody from looking
 
 
 def execute(options: argparse.Namespace, output: Output) -> int:
@@ -32,7 +48,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         if ledger is None:
             output.answer({"backfills": []}, "Only the ledger knows of backfills.", ok=False)
             return 1
-        if options.pipeline == "list":
+        if options.pipeline == "list" or (options.pipeline == "show" and options.id is None):
             found = [_summed(ledger, record) for record in ledger.backfills()]
             rows = [[str(item[name]) for name in _COLUMNS] for item in found]
             output.answer(
@@ -55,7 +71,7 @@ def _named(ledger: Ledger, identifier: str | None) -> BackfillRecord:
             "SP-C01",
             "The id of a backfill is missing.",
             state=NOTHING_STARTED,
-            next="See: setpoint backfill list",
+            next="See: setpoint backfill show",
         )
     record = ledger.backfill(identifier)
     if record is None:
@@ -63,7 +79,7 @@ def _named(ledger: Ledger, identifier: str | None) -> BackfillRecord:
             "SP-C06",
             f"There is no backfill {identifier!r:.80} in the ledger.",
             state=NOTHING_STARTED,
-            next="See: setpoint backfill list",
+            next="See: setpoint backfill show",
         )
     return record
 

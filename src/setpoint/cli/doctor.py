@@ -92,7 +92,7 @@ def _look(
 ) -> Iterator[Finding]:
     config = project.config
     if config.file is None:
-        told = f"no setpoint.toml in {config.root} or above; setpoint init makes one"
+        told = f"no setpoint.toml in {config.root} or above; make one: setpoint init"
         yield Finding("configuration", "missing", told)
     else:
         yield Finding("configuration", "ok", str(config.file))
@@ -105,7 +105,7 @@ def _look(
     if broken is not None:
         yield Finding("pipelines", "bad", str(broken))
     if found or broken is None:
-        names = ", ".join(sorted(found)) or "none found; setpoint init writes a first one"
+        names = ", ".join(sorted(found)) or "none found; write a first one: setpoint init"
         yield Finding("pipelines", "ok", names)
     needed = list(needs(project, found))
     yield from needed

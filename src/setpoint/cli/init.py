@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from setpoint.cli.output import Output
@@ -112,7 +113,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
         ) from error
     written = [str(file) for file in files]
     steps = [
-        *(["cd " + options.folder] if options.folder != "." else []),
+        *([shlex.join(["cd", options.folder])] if options.folder != "." else []),
         "python make_sample.py",
         "setpoint run daily_customer_summary --window 2026-04-25",
         "setpoint status",

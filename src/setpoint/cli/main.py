@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_verb(words: list[str], *, alone: bool) -> int:
+    from setpoint.cli.commands import Completion
     from setpoint.cli.output import Output, forget_stdout
     from setpoint.errors import SetpointError
 
@@ -88,6 +89,7 @@ def _run_verb(words: list[str], *, alone: bool) -> int:
         )
         options = parser.parse_args(words[1:])
         output.verbose = options.verbose
+        output.completion = Completion.of(options)
         code: int = module.execute(options, output)
     except SetpointError as error:
         output.error(error)

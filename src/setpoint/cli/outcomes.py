@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from setpoint.cli.output import Output
-from setpoint.errors import SetpointError
+from setpoint.errors import SetpointError, counted
 from setpoint.flow.run import Ended
 from setpoint.flow.world import Outcome
 
@@ -63,8 +63,7 @@ def line_of(output: Output, outcome: Outcome) -> str:
     receipt = outcome.receipt
     if outcome.state == "unchanged" or receipt is None:
         return f"{output.paint('unchanged', 'dim')}  {label}  {outcome.reason}"
-    rows = f"{receipt.rows:,} {'row' if receipt.rows == 1 else 'rows'}"
-    what = "receipt only, same rows" if outcome.only_receipt else rows
+    what = "receipt only, same rows" if outcome.only_receipt else counted(receipt.rows, "row")
     tries = f", {outcome.tries} tries" if outcome.tries > 1 else ""
     return (
         f"{output.paint('published', 'green')}  {label}  {what}, generation {receipt.generation}, "
@@ -101,4 +100,4 @@ def error_data(window: str, error: SetpointError) -> dict[str, Any]:
 def _summary(outcomes: list[Outcome], failures: list[tuple[str, SetpointError]]) -> str:
     ids = ", ".join(window for window, _ in failures[:10])
     more = "" if len(failures) <= 10 else f" and {len(failures) - 10} more"
-    return f"{len(outcomes)} windows ended well, {len(failures)} did not: {ids}{more}"
+    return f"{counted(len(outcomes), 'window')} ended well, {len(failures)} did not: {ids}{more}"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from setpoint.cli.commands import Completion
 from setpoint.errors import PermanentError, SetpointError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
@@ -37,6 +38,7 @@ class Output:
         self._colour_err = sys.stderr.isatty() and not plain
         self._live = sys.stderr.isatty() and environment.get("TERM") != "dumb"
         self._live_length = 0
+        self.completion = Completion()
         self._traces = bool(environment.get("SETPOINT_TRACEBACK"))
         self.scrubbed: Callable[[str], str] = str
         """Takes out of a text what must not be seen; the project says what that is."""
@@ -66,8 +68,9 @@ class Output:
     def event(self, name: str, data: Any) -> None:
         """Something that happened, as a line of JSON before the answer; silent without --json."""
         if self.as_json:
-            body = {"event": name, "schema": f"setpoint.{self._verb}/1", "data": data}
-            self._say(json.dumps(body, default=str, ensure_ascii=False))
+            told = self.completion.value(data)
+            body = {"event": name, "schema": f"setpoint.{self._verb}/1", "data": told}
+            self._print(json.dumps(body, default=str, ensure_ascii=False))
 
     @property
     def is_live(self) -> bool:
@@ -90,7 +93,8 @@ class Output:
     def note(self, message: str) -> None:
         """A message for people, always on stderr."""
         self._clear()
-        print(self.scrubbed(message), file=sys.stderr, flush=True)
+        text = self.completion.text(message)
+        print(self.scrubbed(text), file=sys.stderr, flush=True)
 
     def warn(self, message: str) -> None:
         self.note(f"{self._paint('warning', 'yellow', self._colour_err)}  {message}")
@@ -101,7 +105,7 @@ class Output:
         if self.as_json:
             self._envelope({"ok": False, "error": error.as_dict()})
             return
-        text = self.scrubbed(str(error))
+        text = self.scrubbed(self.completion.text(str(error)))
         print(self._paint(text, "red", self._colour_err), file=sys.stderr, flush=True)
 
     def interrupted(self, stop: KeyboardInterrupt) -> None:
@@ -139,10 +143,14 @@ class Output:
         return self._paint(text, colour, self._colour_out)
 
     def _envelope(self, body: dict[str, Any]) -> None:
-        ordered = {"ok": body.pop("ok"), "schema": f"setpoint.{self._verb}/1", **body}
-        self._say(json.dumps(ordered, default=str, ensure_ascii=False))
+        told = self.completion.value(body)
+        ordered = {"ok": told.pop("ok"), "schema": f"setpoint.{self._verb}/1", **told}
+        self._print(json.dumps(ordered, default=str, ensure_ascii=False))
 
     def _say(self, *lines: str) -> None:
+        self._print(*(self.completion.text(line) for line in lines))
+
+    def _print(self, *lines: str) -> None:
         """Lines on stdout. When nobody reads them any more, the work goes on all the same."""
         try:
             for line in lines:

@@ -14,6 +14,7 @@ from setpoint.cli.selection import (
     chosen_windows,
     open_project,
 )
+from setpoint.errors import counted
 from setpoint.flow.plan import Bound
 from setpoint.flow.run import plan_latest, plan_windows, refusal_of
 from setpoint.flow.steps import Plan
@@ -73,4 +74,4 @@ def _lines(bound: Bound, plans: list[Plan], output: Output) -> Iterator[str]:
             yield f"  {step.name:<8} {step.describe()}"
     todo = sum(not plan.is_unchanged for plan in plans)
     if len(plans) > 1:
-        yield f"{todo} of {len(plans)} windows to run"
+        yield f"{todo} of {counted(len(plans), 'window')} to run"

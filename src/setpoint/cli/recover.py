@@ -13,7 +13,7 @@ from setpoint import edge
 from setpoint.cli.confirm import confirm
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
-from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError
+from setpoint.errors import NOTHING_STARTED, PermanentError, SetpointError, UsageError, counted
 from setpoint.flow.plan import Bound
 from setpoint.flow.recover import Remains, Settled, remains, settle
 from setpoint.flow.world import World
@@ -79,7 +79,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
             size = sum(item.leftover.size for item in removable)
             command = shlex.join([*_command(options), "--yes"])
             confirm(
-                f"Remove the stages of {len(removable)} attempts ({size:,} bytes)?",
+                f"Remove the stages of {counted(len(removable), 'attempt')} ({size:,} bytes)?",
                 yes=options.yes,
                 next=command,
             )
@@ -161,8 +161,6 @@ def _command(options: argparse.Namespace) -> list[str]:
     words = ["setpoint", "recover", *([options.pipeline] if options.pipeline else []), "--clean"]
     if options.older_than != _DEFAULT_HOURS:
         words += ["--older-than", f"{options.older_than:g}"]
-    if options.config:
-        words += ["--config", options.config]
     return words
 
 
@@ -183,8 +181,8 @@ def _lines(
     for item in found:
         word = "removed" if item in removed else "leftover"
         lines.append(
-            f"{word}  {item.target}/{item.leftover.location}  {item.leftover.files} files, "
-            f"{item.leftover.size:,} bytes; {item.reason}"
+            f"{word}  {item.target}/{item.leftover.location}  "
+            f"{counted(item.leftover.files, 'file')}, {item.leftover.size:,} bytes; {item.reason}"
         )
     if not settled and not found:
         lines.append("Nothing to recover: no open attempts, no leftover stages.")

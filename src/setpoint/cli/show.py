@@ -10,6 +10,7 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli.output import Output
 from setpoint.cli.selection import open_project
+from setpoint.errors import counted
 from setpoint.flow.plan import Bound
 from setpoint.flow.quarantine import SUFFIX, quarantine_of
 from setpoint.flow.recording import recall_from
@@ -52,6 +53,7 @@ def execute(options: argparse.Namespace, output: Output) -> int:
                 "end": window.end.isoformat(),
                 "target": bound.target.uri,
                 **_state(states[window]),
+                "notes": _notes(world.ledger, states[window]),
                 "landed": _landed(bound, window, states[window]),
                 "attempts": _attempts(world.ledger, pipeline.name, window.id, kept),
             }
@@ -77,6 +79,13 @@ def _state(state: SliceState) -> dict[str, Any]:
         "commit_version": state.commit_version,
         "receipt": state.receipt.as_dict() if state.receipt else None,
     }
+
+
+def _notes(ledger: Ledger | None, state: SliceState) -> list[str]:
+    """What the attempt that published the window had to tell."""
+    if ledger is None or state.receipt is None:
+        return []
+    return ledger.notes(state.receipt.attempt)
 
 
 def _landed(bound: Bound, window: Window, state: SliceState) -> list[dict[str, Any]]:
@@ -159,10 +168,12 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
     else:
         slice_text = "untouched since" if item["untouched"] else "changed by somebody else since"
         yield (
-            f"  published  generation {receipt['generation']}, {receipt['rows']:,} rows, "
+            f"  published  generation {receipt['generation']}, {counted(receipt['rows'], 'row')}, "
             f"{receipt['published_at']}, {slice_text}"
         )
-        yield f"  commit     version {item['commit_version']} by attempt {receipt['attempt']}"
+        version = item["commit_version"]
+        commit = "not in the log any more," if version is None else f"version {version}"
+        yield f"  commit     {commit} by attempt {receipt['attempt']}"
         yield f"  run key    {receipt['run_key']}"
         yield f"  contents   {receipt['contents']}"
         if receipt["pattern"]:
@@ -177,6 +188,8 @@ def _lines(item: dict[str, Any], output: Output) -> Iterator[str]:
             yield f"  input      {name}" + (f" at {word} {version}" if version is not None else "")
         for name, value in receipt["parameters"].items():
             yield f"  parameter  {name} = {value}"
+    for note in item["notes"]:
+        yield f"  note       {note}"
     for landed in item["landed"]:
         used = ", published from" if landed["published"] else ""
         yield (

@@ -9,7 +9,7 @@ from typing import Any
 from setpoint import edge
 from setpoint.cli.output import Output, table
 from setpoint.cli.selection import open_project
-from setpoint.errors import SetpointError, shortened
+from setpoint.errors import SetpointError, counted, shortened
 from setpoint.flow.status import STATES, PipelineStatus, WindowState, status
 from setpoint.project.discover import pipeline_named, pipelines, project_pipelines
 from setpoint.project.graph import upstream_of
@@ -65,7 +65,7 @@ def _lines(
     output: Output,
 ) -> Iterator[str]:
     if not found and not broken:
-        yield "This project has no pipelines yet; setpoint init writes a first one."
+        yield "This project has no pipelines yet; write a first one: setpoint init"
         return
     if found:
         rows = [
@@ -93,7 +93,7 @@ def _lines(
             yield f"{item.pipeline}: whether windows are stale is not known. {item.problem}"
         if every_window:
             for window in item.windows:
-                rows_text = "" if window.rows is None else f"{window.rows:,} rows"
+                rows_text = "" if window.rows is None else f"{counted(window.rows, 'row')}"
                 yield f"  {window.window.id}  {window.state:<8} {rows_text}"
     for name, error in broken:
         yield f"{output.paint('broken', 'red')}  {name}  {error}"

@@ -7,6 +7,7 @@ finds out which by reading the target.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from setpoint.errors import (
     SetpointError,
     TransientError,
     UnknownCommitError,
+    counted,
 )
 from setpoint.flow import steps
 from setpoint.flow.audit import audit
@@ -29,12 +31,13 @@ from setpoint.flow.quarantine import put_aside
 from setpoint.flow.recording import Recording
 from setpoint.flow.steps import Plan
 from setpoint.flow.unseen import ANSWER_LOST
-from setpoint.flow.world import Outcome, World
+from setpoint.flow.world import Outcome, World, tell_nobody
 from setpoint.ledger.records import AttemptState
 from setpoint.model.audit import AuditResult
 from setpoint.model.determinism import judged, refuse
 from setpoint.model.mark import Mark
-from setpoint.model.ports import HoldingPort, LandingPort, Staged
+from setpoint.model.ports import HoldingPort, LandingPort, RemarkPort, Remarks, Staged
+from setpoint.model.window import Window
 
 T = TypeVar("T")
 
@@ -85,7 +88,7 @@ class Attempt:
         finally:
             self._release()
         self._reach("recorded")
-        return self._outcome()
+        return self._noted(self._outcome())
 
     def _follow(self) -> None:
         self._reach("resolved")
@@ -144,13 +147,20 @@ class Attempt:
             self._inputs[name], self._mark = source.read_increment(
                 session, pinned, after, self._plan.how.again
             )
-        if isinstance(source, LandingPort):
-            self._notes += source.notes(self._run.window)
+        if isinstance(source, RemarkPort):
+            self._heed(source.remarks(session, {self._run.window: pinned}))
         if isinstance(source, HoldingPort):
             seen = source.seen(self._run.window, pinned)
             self._run = replace(self._run, inputs={**self._run.inputs, name: seen})
             if seen != pinned and not self._plan.how.force:
                 refuse_late(self._run, self._plan.state)
+
+    def _heed(self, remarks: Mapping[Window, Remarks]) -> None:
+        """Take the notes on an input, or refuse the rows that it gives."""
+        found = remarks.get(self._run.window, Remarks())
+        if found.refusal is not None:
+            raise found.refusal
+        self._notes += found.notes
 
     def _release(self) -> None:
         """Nothing is read from the sources any more, or not by this attempt."""
@@ -224,7 +234,7 @@ class Attempt:
         if aside is None:
             return
         bound = put_aside(aside, self._frame, self._run)
-        quiet = replace(self._world, faults=Faults())
+        quiet = replace(self._world, faults=Faults(), begins=tell_nobody)
         plan = plan_of_frame(bound, self._run.window, quiet).without_check()
         if not staged.quarantined and not plan.state.published:
             return
@@ -241,7 +251,9 @@ class Attempt:
                 next="Make the pipeline deterministic, then run again.",
             )
         if rows:
-            self._aside = (f"{rows:,} rows have a null in the key; they are in {bound.target.uri}",)
+            self._aside = (
+                f"null in the key: {counted(rows, 'row')}, put aside in {bound.target.uri}",
+            )
 
     def _record(self) -> None:
         self._reach("published")
@@ -285,7 +297,11 @@ class Attempt:
         self._recording.receipts(target.uri, [landed])
         self._recording.finish("published", receipt=landed.receipt)
         self._verdict = Verdict(landed.receipt, landed)
-        return replace(self._outcome(), reason=f"{self._plan.reason}; {ANSWER_LOST}")
+        return self._noted(replace(self._outcome(), reason=f"{self._plan.reason}; {ANSWER_LOST}"))
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        self._recording.notes({self._id: outcome.notes})
+        return outcome
 
     def _outcome(self) -> Outcome:
         verdict = self._have(self._verdict)

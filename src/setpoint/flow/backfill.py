@@ -65,10 +65,22 @@ class Request:
     max_failures: int | None = None
 
     @property
-    def states(self) -> frozenset[WindowState]:
-        """The states of windows that are to run."""
-        names: Sequence[Only] = ("all",) if self.restate else self.only
-        return frozenset(state for name in names for state in ONLY[name])
+    def names(self) -> Sequence[Only]:
+        """The kinds of windows that are to run."""
+        return ("all",) if self.restate else self.only
+
+    def chooses(self, status: WindowStatus) -> bool:
+        """Whether a window is to run.
+
+        One that failed is one whose last attempt did, also if older rows of it are published.
+        """
+        states = {state for name in self.names for state in ONLY[name]}
+        return status.state in states or ("failed" in self.names and status.failed)
+
+    @property
+    def again(self) -> bool:
+        """Whether the same request, made again, chooses the windows that failed in it."""
+        return "failed" in self.names or "all" in self.names
 
 
 @dataclass(frozen=True)
@@ -238,7 +250,7 @@ def plan_backfill(
     plans = plan_windows(bound, windows, world, parameters=parameters)
     found = status_of(bound, world, plans)
     choices = [
-        Choice(item, plan, item.state in request.states and not _restated(plan, before, request))
+        Choice(item, plan, request.chooses(item) and not _restated(plan, before, request))
         for item, plan in zip(found, plans, strict=True)
     ]
     following: set[Window] = set()

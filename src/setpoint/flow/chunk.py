@@ -1,8 +1,9 @@
 """Chunks: runs on windows that follow each other, in one Spark job and one commit.
 
 A chunk takes the steps of an attempt for all its windows at once. What keeps one window from
-being published must not keep the others: a chunk that fails as a whole is cut in two, until
-what is left is a window by itself, which is run like any other.
+being published must not keep the others: a chunk that fails as a whole is cut in pieces, until
+what is left is a window by itself, which is run like any other. What fails for all of them is not
+tried for each.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.late import refuse_late
 from setpoint.flow.plan import Bound
+from setpoint.flow.probe import Probe
 from setpoint.flow.publish import SAME_ROWS, Verdict, receipt_of, same_contents
 from setpoint.flow.recording import End, Recording
 from setpoint.flow.run import (
@@ -44,6 +46,7 @@ from setpoint.model.ports import (
     Fenced,
     HoldingPort,
     LandingPort,
+    RemarkPort,
     SourcePort,
     SpanPort,
     Staged,
@@ -93,10 +96,13 @@ def run_chunk(
         yield from (Ended.of(plan, error=unseen.told(plan.run.window, error)) for plan in plans)
         return
     except Exception as error:
-        middle = len(plans) // 2
-        world.tell(f"{label}  failed as a whole, its halves are tried: {error}")
-        for half in (plans[:middle], plans[middle:]):
-            yield from run_chunk(bound, half, world, unseen)
+        world.tell(f"{label}  failed as a whole, smaller pieces are tried: {error}")
+        probe = Probe(plans)
+        yield from probe.ends(bound, world, unseen)
+        middle = (len(probe.left) + 1) // 2
+        for half in (probe.left[:middle], probe.left[middle:]):
+            for group in _groups(half, apart=()):
+                yield from run_chunk(bound, group, world, unseen)
         return
     for plan in plans:
         window = plan.run.window
@@ -171,6 +177,7 @@ class ChunkAttempt:
         self._sent: list[Window] = []
         self._landed = False
         self.unseen: dict[Window, Unseen] = {}
+        self._remarks: dict[Window, tuple[str, ...]] = {}
 
     def execute(self) -> dict[Window, Outcome]:
         """Publish the windows and say how they ended; those that an audit refused are left out."""
@@ -218,9 +225,11 @@ class ChunkAttempt:
         if chunk.pipeline.spans:
             read = {name: self._read_span(session, name, item) for name, item in inputs.items()}
             self._see()
+            self._heed(session)
             self._reach("read")
             return self._checked(evaluate(chunk, self._as_inputs(read)))
-        frames, failed = [], {}
+        frames: list[tuple[Window, Any]] = []
+        failed: dict[Window, Exception] = {}
         for run in chunk.runs:
             try:
                 pins = run.inputs
@@ -228,10 +237,13 @@ class ChunkAttempt:
                 frames.append((run.window, self._checked(evaluate(run, self._as_inputs(read)))))
             except TransientError:
                 raise
-            except Exception:
-                failed[run.window] = run  # run by itself, it will say what is wrong
+            except Exception as error:
+                if len(failed) == len(chunk.runs) - 1:
+                    raise  # it is the same with all of them
+                failed[run.window] = error  # run by itself, it will say what is wrong
         if failed:
             raise _Apart(_groups(list(self._plans.values()), apart=list(failed)))
+        self._heed(session)
         self._reach("read")
         return self._world.engine.united(frames, self._predicate)
 
@@ -251,6 +263,19 @@ class ChunkAttempt:
             return source.read(session, span.windows[0], pins[span.windows[0]])
         frames = [source.read(session, window, pins[window]) for window in span]
         return self._world.engine.united(list(zip(span, frames, strict=True)))
+
+    def _heed(self, session: Any) -> None:
+        """Take the notes on the inputs of each window; one that is refused goes its own way."""
+        refused = []
+        for name, source in self._bound.sources.items():
+            if not isinstance(source, RemarkPort):
+                continue
+            pins = {run.window: run.inputs[name] for run in self._chunk.runs}
+            for window, remarks in source.remarks(session, pins).items():
+                self._remarks[window] = (*self._remarks.get(window, ()), *remarks.notes)
+                refused += [window] * (remarks.refusal is not None)
+        if refused:
+            raise _Apart(_groups(list(self._plans.values()), apart=refused))
 
     def _see(self) -> None:
         """Have the runs tell what was really read, which may be newer than what was pinned."""
@@ -361,6 +386,7 @@ class ChunkAttempt:
         published = [verdict.published for verdict in verdicts.values() if verdict.published]
         recording.receipts(target.uri, published)
         recording.audits({self._ids[window]: found for window, found in results.items()})
+        recording.notes({self._ids[window]: self._notes_on(window) for window in verdicts})
         left_out = RuntimeError("left out of the chunk's commit, to be run by itself next")
         recording.finish_each(
             [
@@ -431,12 +457,15 @@ class ChunkAttempt:
                 receipt=verdict.receipt,
                 only_receipt=verdict.only_receipt,
                 audits=results.get(window, ()),
-                notes=self._notes,
+                notes=self._notes_on(window),
                 seconds=seconds / len(self._plans),
                 tries=self._try,
             )
             for window, verdict in verdicts.items()
         }
+
+    def _notes_on(self, window: Window) -> tuple[str, ...]:
+        return (*self._notes, *self._remarks.get(window, ()))
 
     def _step(self, name: str) -> Any:
         others = len(self._plans) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -68,12 +68,27 @@ class Progress:
     blocked: int = 0
     failed: list[Ended] = field(default_factory=list)
     stopped: str = ""
+    open: set[tuple[str, str]] = field(default_factory=set)
+    """Windows that an attempt began and none has ended."""
+
+    @property
+    def under_way(self) -> int:
+        """How many windows were begun, and have not ended in any way."""
+        return len(self.open)
+
+    @property
+    def not_started(self) -> int:
+        return self.windows - self.done - self.under_way
+
+    def begin(self, pipeline: str, windows: Sequence[str]) -> None:
+        self.open |= {(pipeline, window) for window in windows}
 
     @property
     def done(self) -> int:
         return self.published + self.unchanged + self.blocked + len(self.failed)
 
     def count(self, end: Ended) -> None:
+        self.open.discard((end.pipeline, end.window.id))
         if end.blocked:
             self.blocked += 1
         elif end.outcome is None:
@@ -90,8 +105,9 @@ class Execution:
     def __init__(self, plan: Work, world: World) -> None:
         self.plan = plan
         self.progress = Progress(plan.windows)
-        identifier = plan.backfill_id
-        self._world = replace(world, trigger=trigger_of(identifier), backfill=identifier)
+        identifier, begins = plan.backfill_id, self.progress.begin
+        trigger = trigger_of(identifier)
+        self._world = replace(world, begins=begins, trigger=trigger, backfill=identifier)
 
     def run(self) -> Iterator[Ended]:
         """Do it; tells how each window ended, as it ends."""

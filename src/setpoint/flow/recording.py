@@ -43,6 +43,7 @@ class Recording:
             )
             for plan, attempt in zip(plans, self._attempts, strict=True)
         ]
+        self._world.begins(records[0].pipeline, [record.window_id for record in records])
         self._tell(lambda ledger: ledger.begin(*records))
 
     def fail(self, pipeline: str, windows: Sequence[str], error: SetpointError) -> None:
@@ -94,6 +95,11 @@ class Recording:
         }
         if records:
             self._tell(lambda ledger: ledger.audit(records))
+
+    def notes(self, notes: Mapping[str, Sequence[str]]) -> None:
+        """What a person should know about each attempt."""
+        if any(notes.values()):
+            self._tell(lambda ledger: ledger.note(notes))
 
     def finish(
         self,

@@ -17,7 +17,7 @@ from setpoint.flow.unseen import Doubts, Unseen
 from setpoint.flow.world import Outcome, World
 from setpoint.ledger import LedgerError
 from setpoint.model.pipeline import Pipeline
-from setpoint.model.ports import LandingPort
+from setpoint.model.ports import AbsentPort, LandingPort
 from setpoint.model.window import Window
 
 T = TypeVar("T")
@@ -237,9 +237,19 @@ def refusal_of(bound: Bound, plan: Plan) -> SetpointError | None:
                 if plan.gap is not None:
                     raise gap_error(plan.run.pipeline, plan.run.window, plan.gap)
             refuse_lost(bound, plan)
+            refuse_absent(bound, plan)
     except SetpointError as error:
         return error
     return None
+
+
+def refuse_absent(bound: Bound, plan: Plan) -> None:
+    """Refuse to start Spark for a window of whose inputs one is not there."""
+    for name, source in bound.sources.items():
+        if isinstance(source, AbsentPort):
+            refusal = source.absent(plan.run.window, plan.run.inputs[name])
+            if refusal is not None:
+                raise refusal
 
 
 def refuse_lost(bound: Bound, plan: Plan) -> None:

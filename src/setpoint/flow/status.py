@@ -36,13 +36,18 @@ _ENDED_BADLY = ("failed", "refused", "crashed", "unknown")
 
 @dataclass(frozen=True)
 class WindowStatus:
-    """One window and why it is in its state."""
+    """One window and why it is in its state.
+
+    `failed` says that the last attempt ended badly and that there is still something to do,
+    whatever was published before: a stale window may have failed, too.
+    """
 
     window: Window
     state: WindowState
     reason: str
     generation: int
     rows: int | None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,9 @@ def _one(
 ) -> WindowStatus:
     rows = state.receipt.rows if state.receipt else state.rows
     kind, reason = _kind(state, plan, attempt)
-    return WindowStatus(window, kind, reason, state.generation, rows)
+    settled = plan is not None and plan.is_unchanged
+    failed = attempt is not None and attempt.state in _ENDED_BADLY and not settled
+    return WindowStatus(window, kind, reason, state.generation, rows, failed)
 
 
 def _kind(

@@ -17,6 +17,10 @@ from setpoint.model.receipt import Receipt
 from setpoint.model.window import Window
 
 
+def tell_nobody(pipeline: str, windows: Sequence[str]) -> None:
+    """Nobody counts the windows that are begun."""
+
+
 class EnginePort(Protocol):
     """The Spark engine; nothing is started before `session` is called."""
 
@@ -85,6 +89,7 @@ class World:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     tell: Callable[[str], None] = lambda message: None
     warn: Callable[[str], None] = lambda message: None
+    begins: Callable[[str, Sequence[str]], None] = tell_nobody
     trigger: str = "python"
     backfill: str = ""
     resolved_default: bool = False

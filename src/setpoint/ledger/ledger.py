@@ -85,6 +85,10 @@ class Ledger(ABC):
     def audit(self, audits: Mapping[str, Sequence[AuditRecord]]) -> None:
         """Add audit results to those that attempts already have, in one transaction."""
 
+    @abstractmethod
+    def note(self, notes: Mapping[str, Sequence[str]]) -> None:
+        """Keep what a person should know about attempts; noted again, it replaces the old."""
+
     def finish(
         self,
         attempt_id: str,
@@ -152,6 +156,10 @@ class Ledger(ABC):
     @abstractmethod
     def audits(self, attempt_id: str) -> list[AuditRecord]:
         """The audit results of an attempt in the order they were recorded."""
+
+    @abstractmethod
+    def notes(self, attempt_id: str) -> list[str]:
+        """The notes of an attempt in their order."""
 
     @abstractmethod
     def remember_receipts(

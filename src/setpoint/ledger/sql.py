@@ -74,6 +74,17 @@ class SqlLedger(Ledger):
                 ],
             )
 
+    def note(self, notes: Mapping[str, Sequence[str]]) -> None:
+        rows = [
+            {"attempt_id": attempt, "position": position, "note": note}
+            for attempt, found in notes.items()
+            for position, note in enumerate(found)
+        ]
+        if not rows:
+            return
+        with self._database.writing(AS_THE_RUN_LEFT_IT) as connection:
+            connection.execute(self._database.upsert(self._tables.notes), rows)
+
     def finish_all(self, endings: Sequence[Ending]) -> None:
         if not endings:
             return
@@ -195,6 +206,14 @@ class SqlLedger(Ledger):
         )
         with self._database.reading(AS_THE_RUN_LEFT_IT) as connection:
             return [AuditRecord(*row) for row in connection.execute(query)]
+
+    def notes(self, attempt_id: str) -> list[str]:
+        table = self._tables.notes
+        query = (
+            select(table.c.note).where(table.c.attempt_id == attempt_id).order_by(table.c.position)
+        )
+        with self._database.reading(AS_THE_RUN_LEFT_IT) as connection:
+            return list(connection.scalars(query))
 
     def remember_receipts(
         self, target: str, table_id: str, receipts: Sequence[NewReceipt], recorded_at: datetime

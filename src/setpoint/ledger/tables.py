@@ -19,8 +19,8 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-SCHEMA_VERSION = 2
-"""2 added backfills."""
+SCHEMA_VERSION = 3
+"""2 added backfills, 3 notes."""
 
 
 class PlainText(TypeDecorator[str]):
@@ -115,6 +115,13 @@ class LedgerTables:
             Column("rows", BigInteger),
             Column("detail", PlainText, nullable=False),
             Column("sample", PlainText, nullable=False),
+        )
+        self.notes = Table(
+            "notes",
+            self.metadata,
+            Column("attempt_id", PlainText, primary_key=True),
+            Column("position", Integer, primary_key=True),
+            Column("note", PlainText, nullable=False),
         )
         self.backfills = Table(
             "backfills",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ class Landing:
 
     `request` is what the origin was asked, with a digest in place of whatever may be a key;
     `asked` is the digest of all of it together with the window's bounds.
-    `contents` is the fingerprint of the items, whatever their order.
+    `contents` is the fingerprint of the items, whatever their order. `notes` say what was left
+    out of them.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Landing:
     request: Mapping[str, Any] = field(default_factory=dict)
     pages: int | None = None
     readings: int = 1
+    notes: Sequence[str] = ()
     version: int = VERSION
 
     def seal(self) -> str:

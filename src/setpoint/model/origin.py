@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.http import Http
 from setpoint.model.secret import refuse_url_for_name
+from setpoint.model.span import Span
 from setpoint.model.table import TABLES, Postgres, Table
 from setpoint.model.window import Window
 
@@ -26,6 +27,7 @@ _SUFFIXES: dict[str, FileFormat] = {
 }
 _HOLE = re.compile(r"\{(start|end|date)(?::[^{}]*)?\}")
 _LOGIN = re.compile(r"[A-Za-z][\w+.-]*://[^/]*:[^/]*@")
+_SHARING = 40_000  # more than a year has quarters of an hour
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _BOUNDED = 'Write source(delta("lake/orders"), time="order_date"), or whole=True for a lookup.'
 _FILES = 'Write files("inbox/{date}/*.csv", schema="order_id long, amount decimal(12,2)").'
@@ -63,6 +65,11 @@ class Files:
             return found[0].format(**values)
 
         return tuple(_HOLE.sub(filled, path) for path in self.paths)
+
+    def named_by(self, window: Window) -> tuple[str, ...]:
+        """Those of its paths that hold the window's times, with them."""
+        pairs = zip(self.paths, self.paths_of(window), strict=True)
+        return tuple(filled for path, filled in pairs if _HOLE.search(path))
 
     def definition(self) -> dict[str, object]:
         """The parts that decide what a run reads."""
@@ -293,6 +300,25 @@ def refuse_shared_address(
                 next="Give time=, which clips the rows, or write the start as finely as the "
                 "windows are: {start:%Y-%m-%dT%H%M%z}",
             )
+
+
+def sharing_address(filled: Callable[[Window], object], window: Window) -> Span | None:
+    """The windows around one that have its address; None where there is no end to them."""
+    own = filled(window)
+    ends = []
+    for step in (Window.previous, Window.next):
+        last = window
+        for _ in range(_SHARING):
+            if filled(step(last)) != own:
+                break
+            last = step(last)
+        else:
+            return None
+        ends.append(last)
+    windows = [ends[0]]
+    while windows[-1] < ends[1]:
+        windows.append(windows[-1].next())
+    return Span(tuple(windows))
 
 
 def _shared_with(filled: Callable[[Window], object], window: Window) -> Window | None:

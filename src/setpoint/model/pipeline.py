@@ -64,7 +64,8 @@ class Pipeline:
                 f"{self.name}() was called without {', '.join(missing)}.",
                 why="Called directly, a pipeline is a plain function: nothing is read for it.",
                 state=NOTHING_STARTED,
-                next=f"Pass a frame: {self.name}(window, {missing[0]}=frame), or use setpoint run.",
+                next=f"Pass a frame: {self.name}(window, {missing[0]}=frame), or: setpoint run "
+                f"{self.name}",
             )
         with during(window):
             return self.function(window, *args, **kwargs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
+from setpoint.errors import SetpointError
 from setpoint.model.audit import Audit, AuditResult
 from setpoint.model.landing import Landing
 from setpoint.model.mark import Mark
@@ -204,6 +205,17 @@ class ChunkPort(TargetPort, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Remarks:
+    """What a person should know about the rows that a window reads of an input.
+
+    With a `refusal` they must not be published.
+    """
+
+    notes: tuple[str, ...] = ()
+    refusal: SetpointError | None = None
+
+
 class SourcePort(Protocol):
     """A source, bound to one pipeline's argument."""
 
@@ -269,16 +281,30 @@ class LandingPort(SourcePort, Protocol):
         """What is landed for a window, oldest first; found without Spark."""
         ...
 
-    def notes(self, window: Window) -> tuple[str, ...]:
-        """After `read`: what a person should know about the items that were read."""
-        ...
-
     def leftovers(self) -> Sequence[Leftover]:
         """Files of attempts that landed nothing."""
         ...
 
     def drop(self, location: str) -> None:
         """Remove such files."""
+        ...
+
+
+@runtime_checkable
+class AbsentPort(SourcePort, Protocol):
+    """A source that can tell without Spark that there is nothing to read."""
+
+    def absent(self, window: Window, pinned: Pinned) -> SetpointError | None:
+        """Why a window cannot be read, if there is nothing for it that could be."""
+        ...
+
+
+@runtime_checkable
+class RemarkPort(SourcePort, Protocol):
+    """A source that may give a window rows which the clip to the window leaves out."""
+
+    def remarks(self, session: Any, pins: Mapping[Window, Pinned]) -> Mapping[Window, Remarks]:
+        """After the reads of some windows: what a person should know about their rows."""
         ...
 
 

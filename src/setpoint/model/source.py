@@ -12,6 +12,7 @@ from setpoint.errors import NOTHING_STARTED, DefinitionError
 from setpoint.model.http import Http
 from setpoint.model.origin import (
     ORIGINS,
+    Files,
     Jdbc,
     Landable,
     Landed,
@@ -25,6 +26,7 @@ from setpoint.model.origin import (
 from setpoint.model.table import TABLES, Postgres, Table
 
 TimeKind = Literal["event", "processing"]
+Outside = Literal["refuse", "note"]
 _SECRET = re.compile(r"(?i)password|pwd|secret|token")
 _LATE = re.compile(r"ignore|fail|restate\((?P<windows>[1-9][0-9]{0,4})\)")
 
@@ -60,6 +62,8 @@ class Source:
     """An input of a pipeline: an origin, clipped to the window on its time column.
 
     An incremental pipeline reads one of its inputs from the high-water mark of a cursor on.
+    `outside` says what becomes of rows that the clip leaves out of something that is given for
+    the window by name; it decides whether rows are published, not which.
     `pipeline` is the one whose target is read, if it is one.
     """
 
@@ -73,6 +77,7 @@ class Source:
     partitions: int | None = None
     probe: str = ""
     pipeline: Any = field(default=None, compare=False, repr=False)
+    outside: Outside = "note"
     before: str = ""
     """The columns, if what is read is the pipeline's own window before."""
 
@@ -84,6 +89,13 @@ class Source:
     @property
     def label(self) -> str:
         return self.upstream or self.origin.label
+
+    @property
+    def clip(self) -> str:
+        """The clip of something that is given for the window by name, as a person reads it."""
+        if self.outside == "refuse":
+            return f"{self.time} lies in the window, or else the run is refused"
+        return f"{self.time} lies in the window, and other rows are left out with a note"
 
     @property
     def inner(self) -> Landable:
@@ -122,6 +134,7 @@ def source(
     late: str = "",
     partitions: int | None = None,
     probe: str = "",
+    outside: Outside | None = None,
 ) -> Any:
     """Declare an input as the default of a pipeline function's argument.
 
@@ -139,6 +152,11 @@ def source(
     `late` says what becomes of rows that arrive for a published window: `"restate(3)"` makes
     the three windows before the newest one stale, `"ignore"` leaves windows as they were
     published, `"fail"` refuses to run them again. Without it, every such window is stale.
+
+    `outside` is for `time=` on an input that is asked for the window by name: files with the
+    window in their path, a function, an API. Rows of it that lie outside of the window are a
+    reason to refuse the run (`"refuse"`, the default for files) or are left out with a note that
+    counts them (`"note"`, the default for the others).
 
     `partitions` is the number of parallel reads of a database. `probe` is a query whose answer
     tells whether the window's part of a database has changed.
@@ -216,6 +234,7 @@ def source(
         partitions,
         probe,
         pipeline,
+        _outside(label, origin, time, outside),
     )
 
 
@@ -257,6 +276,28 @@ def _late(label: str, text: str, time: str | None) -> Late:
     if found["windows"]:
         return Late("restate", int(found["windows"]))
     return Late(cast(Literal["ignore", "fail"], text))
+
+
+def _outside(label: str, origin: Origin, time: str | None, outside: str | None) -> Outside:
+    """The policy for rows outside of the window.
+
+    No other window reads a file that has the window in its path, so its rows would be in no
+    window at all. What a function or an API leaves out here it may well return for another one.
+    """
+    if outside is None:
+        return "refuse" if isinstance(inner_of(origin), Files) else "note"
+    if outside not in get_args(Outside):
+        raise source_error(
+            f'source({label!r}): outside={outside!r:.40} is neither "refuse" nor "note"',
+            'Write outside="note", or leave it out.',
+        )
+    if time is None or not is_bounded(origin):
+        raise source_error(
+            f"source({label!r}) has outside=, but no window in its address, or no time= by which "
+            "rows could lie outside of it",
+            "Leave outside= out.",
+        )
+    return cast(Outside, outside)
 
 
 def _check_late(label: str, origin: Origin, late: str, probe: str) -> None:

@@ -64,10 +64,10 @@ def pipeline_named(config: Config, reference: str) -> Pipeline:
     if separator and file.endswith(".py"):
         path = Path(file)
         if not path.is_file():
-            raise _no_such(reference, f"there is no file {file}")
+            raise _no_such(reference, f"there is no file {file}", "Correct the path.")
         known = {item.name: item for item in _in_module(_load(path.absolute(), config.root))}
         if name not in known:
-            raise _no_such(reference, f"{file} has {_listed(known)}")
+            raise _no_such(reference, f"{file} has {_listed(known)}", "Name one of these.")
         return known[name]
     known = pipelines(config)
     if reference not in known:
@@ -168,12 +168,12 @@ def _unloadable(file: Path, why: str) -> UsageError:
     )
 
 
-def _no_such(reference: str, known: str) -> UsageError:
+def _no_such(reference: str, known: str, next: str = "") -> UsageError:
     return UsageError(
         "SP-C04",
         f"There is no pipeline {reference!r:.80}: {known}.",
         state=NOTHING_STARTED,
-        next="List them with: setpoint status",
+        next=next or "List them with: setpoint status",
     )
 
 

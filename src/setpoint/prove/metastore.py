@@ -39,7 +39,7 @@ def own_metastore(config: Config, pipeline: Pipeline, folder: str, *, scratch: b
             return False
         raise _refused(
             "A Spark session that is there already has the metastore that it was started with.",
-            "Run setpoint prove by itself, without [spark] remote, so that it starts its own.",
+            "Leave [spark] remote out, so that the proof starts a session of its own.",
         )
     if reads and named is not None:
         if not writes:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -20,31 +19,22 @@ from setpoint.errors import SetpointError, some_of
 from setpoint.model.fingerprint import digest
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
-from setpoint.model.origin import Files, refuse_shared_address
+from setpoint.model.origin import Files, refuse_shared_address, sharing_address
+from setpoint.model.ports import Remarks
 from setpoint.model.run import Pinned
 from setpoint.model.slice import NULL_PARTITION, SliceRule
 from setpoint.model.source import Source
 from setpoint.model.span import Span, Stretch
 from setpoint.model.window import Window
+from setpoint.sources.clip import Clipped, clip_counts_of_files
 from setpoint.sources.failures import changed, clip_rule, gone, missing, unreadable
-from setpoint.targets.storage import HADOOP_SCHEMES, StoredFile, listed, reaching
+from setpoint.sources.listing import SeenFile, find
+from setpoint.targets.storage import HADOOP_SCHEMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PATTERN = re.compile(r"[*?\[]")
 _VARIES = re.compile(r"[*?\[]|\{(?:start|end|date)\b")
-
-
-@dataclass(frozen=True)
-class SeenFile(StoredFile):
-    """A file as it was when it was looked at.
-
-    `mark` is what a local disk tells beyond size and time: a file that was rewritten within the
-    same moment has another one.
-    """
-
-    mark: tuple[int, ...] = ()
 
 
 class FilesSource:
@@ -60,6 +50,7 @@ class FilesSource:
         self._every = every
         self._timezone = timezone
         self._lists: dict[tuple[str, ...], list[SeenFile]] = {}
+        self._shared: dict[tuple[str, ...], Span | None] = {}
         self._together: tuple[Window, ...] = ()
         self._listed_again: set[Window] = set()
 
@@ -83,7 +74,8 @@ class FilesSource:
 
     def bounds(self, window: Window) -> str:
         if self._files.by_window:
-            return f"the path says {window.id}"
+            clip = f" and {self._source.clip}" if self._source.time else ""
+            return f"the path says {window.id}{clip}"
         return f"{self._source.time} in {window.id}" if self._source.time else "whole"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
@@ -115,6 +107,58 @@ class FilesSource:
         kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
         return clipped(frame, self._rule(kinds), stretch, self.label)
 
+    def remarks(
+        self, session: SparkSession, pins: Mapping[Window, Pinned]
+    ) -> dict[Window, Remarks]:
+        """Rows of the files that a window's path names, and that no window would hold."""
+        time = self._source.time
+        if time is None or not self._files.by_window:
+            return {}
+        readers = {window: self._readers(window) for window in pins}
+        told: dict[Stretch, Clipped] = {}
+        frames: dict[Stretch, DataFrame] = {}
+        for window, pinned in pins.items():
+            shared, listed = readers[window], self._listed(window, self._files.named_by(window))
+            if shared is None or shared in told or shared in frames:
+                continue
+            paths = {file.path for file in listed}
+            if self._dated(listed):
+                told[shared] = self._clipped_folders(listed, shared)
+            elif owned := [file for file in pinned.handle if file.path in paths]:
+                frames[shared] = self._loaded(session, window, owned)
+        if frames:
+            told |= self._clipped_rows(frames)
+        why = "No other window reads these files, so that the rows would be in no window."
+        policy = self._source.outside
+        return {
+            window: told[shared].remarks(self._name, time, shared, policy, why)
+            for window, shared in readers.items()
+            if shared is not None and shared in told
+        }
+
+    def _readers(self, window: Window) -> Span | None:
+        """The windows whose paths are those of a window."""
+        named = self._files.named_by(window)
+        if named not in self._shared:
+            self._shared[named] = sharing_address(self._files.named_by, window)
+        return self._shared[named]
+
+    def _clipped_folders(self, files: Sequence[SeenFile], readers: Span) -> Clipped:
+        rule = SliceRule.of(self._source.time or "", "date", self._every, self._timezone)
+        days = [(self._day(file), file.path) for file in files]
+        odd = sorted((day, path) for day, path in days if day and not rule.holds(readers, day))
+        untimed = sum(day is None for day, _ in days)
+        shown = dict.fromkeys(path for _, path in [*odd[:1], *odd[-1:]])
+        return Clipped(len(days), untimed, len(odd), tuple(shown), word="file")
+
+    def _clipped_rows(self, frames: Mapping[Stretch, DataFrame]) -> dict[Stretch, Clipped]:
+        schema = next(iter(frames.values())).schema
+        rule = self._rule({field.name: field.dataType.typeName() for field in schema.fields})
+        try:
+            return clip_counts_of_files(list(frames.items()), rule)
+        except Exception as error:
+            raise unreadable(self.label, error) from error
+
     def read_increment(
         self,
         session: SparkSession,
@@ -144,11 +188,18 @@ class FilesSource:
         self._refuse_absent(window, pinned)
         return self._loaded(session, window, pinned.handle)
 
+    def absent(self, window: Window | None, pinned: Pinned) -> SetpointError | None:
+        """Why a window, or all of them, cannot be read, if no file is there."""
+        if pinned.handle or self._files.absent != "fail":
+            return None
+        timed = window is not None and not window.grain.is_incremental
+        paths = self._files.paths_of(window) if window is not None else self._files.paths
+        what = f"no file of {window.id if window and timed else 'it'} is at {some_of(paths)}"
+        return missing(self._name, self.label, what)
+
     def _refuse_absent(self, window: Window | None, pinned: Pinned) -> None:
-        if not pinned.handle and self._files.absent == "fail":
-            paths = self._files.paths if window is None else self._files.paths_of(window)
-            what = f"no file of {window.id if window else 'it'} is at {some_of(paths)}"
-            raise missing(self._name, self.label, what)
+        if (refusal := self.absent(window, pinned)) is not None:
+            raise refusal
 
     def _loaded(
         self, session: SparkSession, window: Window | None, owned: Sequence[SeenFile]
@@ -166,7 +217,7 @@ class FilesSource:
         folders = Folders(_spark_path(base), names, dated)
         places = [literal_path(_spark_path(file.path)) for file in chosen]
         try:
-            frame = load(session, self._files, places, folders, self.label)
+            frame = load(session, self._files, places, folders)
             return frame if owned else frame.limit(0)
         except Exception as error:
             raise unreadable(self.label, error) from error
@@ -204,10 +255,14 @@ class FilesSource:
         column = self._source.time or ""
         return clip_rule(self._name, self.label, column, kinds, self._every, self._timezone)
 
-    def _listed(self, window: Window | None) -> list[SeenFile]:
-        paths = self._files.paths if window is None else self._files.paths_of(window)
+    def _listed(
+        self, window: Window | None, paths: tuple[str, ...] | None = None
+    ) -> list[SeenFile]:
+        """The files at all paths of a window, or at some of them."""
+        if paths is None:
+            paths = self._files.paths if window is None else self._files.paths_of(window)
         if paths not in self._lists:
-            found = {file.path: file for path in paths for file in _find(self._located(path))}
+            found = {file.path: file for path in paths for file in find(self._located(path))}
             self._lists[paths] = [found[path] for path in sorted(found)]
         return self._lists[paths]
 
@@ -228,86 +283,8 @@ class FilesSource:
         return path if "://" in path else os.path.join(self._root, path)
 
 
-def _find(path: str) -> Iterator[SeenFile]:
-    """The data files at a path, below a folder, or matching a pattern.
-
-    In a pattern, `*` and `?` stay within one name and `**` stands for any folders, wherever the
-    files lie. A folder that matches stands for all files below it.
-    """
-    pattern = _PATTERN.search(path)
-    start = path[: pattern.start()].rpartition("/")[0] or "/" if pattern else path
-    wanted = re.compile(_translated(path) + r"(?:/.*)?", re.DOTALL) if pattern else None
-    with reaching(path):
-        for file in _find_remote(start) if "://" in start else _find_local(start):
-            inner = file.path[len(start) :].strip("/").split("/")
-            if any(_is_hidden(part) for part in inner if part):
-                continue
-            if wanted is None or wanted.fullmatch(file.path):
-                yield file
-
-
-def _translated(pattern: str) -> str:
-    """A pattern as a regular expression."""
-    parts = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    found = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]/]+\])", pattern)
-    return "".join(parts.get(part) or _literal_or_class(part) for part in found)
-
-
-def _literal_or_class(part: str) -> str:
-    if not (part.startswith("[") and part.endswith("]")):
-        return re.escape(part)
-    inner = part[1:-1].replace("\\", "\\\\")
-    return f"[{'^' + inner[1:] if inner[0] == '!' else inner}]" if inner != "[" else r"\["
-
-
-def _find_local(place: str) -> Iterator[SeenFile]:
-    if os.path.isfile(place):
-        if not _is_hidden(os.path.basename(place)):
-            yield _stat(place)
-        return
-    been = set()
-    for parent, folders, names in os.walk(place, followlinks=True):
-        real = os.path.realpath(parent)
-        if real in been:  # by another link: its files are not there twice
-            folders.clear()
-            continue
-        been.add(real)
-        folders[:] = sorted(name for name in folders if not _is_hidden(name))
-        for name in names:
-            if not _is_hidden(name):
-                yield _stat(os.path.join(parent, name))
-
-
-def _stat(path: str) -> SeenFile:
-    found = os.stat(path)
-    modified = found.st_mtime_ns // 1_000_000
-    mark = (found.st_ino, found.st_ctime_ns)
-    return SeenFile(os.path.normpath(path), found.st_size, modified, mark)
-
-
-def _find_remote(start: str) -> Iterator[SeenFile]:
-    from pyarrow import fs
-
-    scheme, _, rest = start.partition("://")
-    # pyarrow spells s3a as s3.
-    native = "s3" if scheme in ("s3a", "s3n") else scheme
-    system, place = fs.FileSystem.from_uri(f"{native}://{rest}")
-    info = system.get_file_info(place)
-    if info.type == fs.FileType.File:
-        yield SeenFile(start, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
-        return
-    for file in listed(system, place, start=len(place)):
-        full = f"{start.rstrip('/')}/{file.path.lstrip('/')}"
-        yield SeenFile(full, file.size, file.modified_ms)
-
-
 def _are_one(parts: tuple[str, ...]) -> bool:
     return len(set(parts)) == 1
-
-
-def _is_hidden(name: str) -> bool:
-    """Names that Spark passes over: those of unfinished and of technical files."""
-    return name.startswith((".", "_")) and "=" not in name
 
 
 def _folders(path: str) -> dict[str, str]:

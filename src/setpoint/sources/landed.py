@@ -19,10 +19,11 @@ from setpoint.model.grain import Grain
 from setpoint.model.http import Http
 from setpoint.model.landing import Landing, asked_of, recorded
 from setpoint.model.mark import Mark
-from setpoint.model.origin import Landed, refuse_shared_address
-from setpoint.model.ports import Leftover
+from setpoint.model.origin import Landed, is_bounded, refuse_shared_address, sharing_address
+from setpoint.model.ports import Leftover, Remarks
 from setpoint.model.run import Pinned
 from setpoint.model.source import Source
+from setpoint.model.span import Span
 from setpoint.model.window import Window
 from setpoint.sources.clip import Clipped, clip_counts
 from setpoint.sources.failures import clip_rule, gone
@@ -148,6 +149,7 @@ class LandedSource:
             request=recorded(request),
             pages=filled.pages,
             readings=filled.readings,
+            notes=filled.notes,
         )
         # Not dropped when this fails: a commit without an answer may yet name the files.
         kept = self._shelf.commit(window, landing, folder, filled.schema)
@@ -159,7 +161,10 @@ class LandedSource:
     def bounds(self, window: Window) -> str:
         if self._source.whole:
             return "whole, as landed for the window"
-        return f"{self._source.time} in the window" if self._source.time else "as landed"
+        if self._source.time is None:
+            return "as landed"
+        bounded = is_bounded(self._source.origin)
+        return self._source.clip if bounded else f"{self._source.time} in the window"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
         from setpoint.spark.files import read_files
@@ -201,28 +206,39 @@ class LandedSource:
     def generations(self, window: Window) -> Sequence[Landing]:
         return [kept.landing for kept in self._shelf.generations(window)]
 
-    def notes(self, window: Window) -> tuple[str, ...]:
+    def remarks(self, session: Any, pins: Mapping[Window, Pinned]) -> dict[Window, Remarks]:
+        """What was left out when the copy was made, or is now that it is read."""
+        return {window: self._remarks(window, _handle(pins[window])[0]) for window in pins}
+
+    def _remarks(self, window: Window, kept: Kept) -> Remarks:
         if not isinstance(self._origin, Http):
-            return ()
+            return Remarks(tuple(kept.landing.notes))
         said = []
         if self._origin.by_day and window.end.date() - window.day > timedelta(days=1):
             said.append(
                 f"{self._name} was asked for {window.day} alone, by its {{date}}, and the window "
                 "is longer; write {start:%Y-%m-%d} if that is meant"
             )
-        found, time = self._clipped.get(window), self._source.time
-        if found is None:
-            return tuple(said)
-        items = f"of {found.rows:,} landed items of {self._name}"
-        # Of a listing that was not asked for the window, most items lie outside.
-        if found.outside and self._origin.by_window:
-            said.append(
-                f"{found.outside:,} {items} lie outside of the window by their {time} and are left "
-                "out: the API was asked for the window and sent them"
-            )
-        if found.untimed:
-            said.append(f"{found.untimed:,} {items} have no {time}, so they are in no window")
-        return tuple(said)
+        clipped = self._clipped.get(window)
+        if clipped is None:
+            return Remarks(tuple(said))
+        shared = self._sharing(window)
+        if shared is None:
+            # Of a listing that was not asked for the window, most items lie outside.
+            clipped = replace(clipped, outside=0, examples=())
+        why = "The API was asked for this window; for another it need not send them."
+        time, policy = self._source.time or "", self._source.outside
+        found = replace(clipped, word="item").remarks(
+            self._name, time, shared or window, policy, why
+        )
+        return replace(found, notes=(*said, *found.notes))
+
+    def _sharing(self, window: Window) -> Span | None:
+        """The windows that ask the API the same; None where all of them do."""
+        assert isinstance(self._origin, Http)
+        if not self._origin.by_window:
+            return None
+        return sharing_address(self._origin.asked_for, window)
 
     def leftovers(self) -> Sequence[Leftover]:
         return self._shelf.leftovers(self._pipeline)
@@ -244,7 +260,12 @@ class LandedSource:
             # The one column decides, and is much cheaper to read than all of them.
             judged = self._typed(frame, [field for field in fields if field.name == time])
             self._clipped[window] = clip_counts(
-                judged, rule, window, self._name, self.label, _MOMENT_ADVICE
+                judged,
+                rule,
+                self._sharing(window) or window,
+                self._name,
+                self.label,
+                _MOMENT_ADVICE,
             )
         return typed.where(rule.predicate(window))
 

@@ -21,16 +21,19 @@ from setpoint.errors import (
 from setpoint.model.grain import Grain
 from setpoint.model.mark import Mark
 from setpoint.model.origin import Rows
+from setpoint.model.ports import Remarks
 from setpoint.model.run import UNKNOWN, Pinned
 from setpoint.model.source import Source
 from setpoint.model.window import Window
-from setpoint.sources.clip import clip_counts
+from setpoint.sources.clip import Clipped, clip_counts
 from setpoint.sources.failures import clip_rule, gone, unreadable
 from setpoint.sources.values import fits
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+_MOMENT_ADVICE = "Return dates or datetimes, with date or timestamp in the schema."
 
 
 class RowsSource:
@@ -40,6 +43,7 @@ class RowsSource:
         assert isinstance(source.origin, Rows)
         self._name, self._source, self._origin = name, source, source.origin
         self._every, self._timezone = every, timezone
+        self._clipped: dict[Window, Clipped] = {}
 
     @property
     def label(self) -> str:
@@ -55,7 +59,7 @@ class RowsSource:
         raise gone(self._name, self.label, "What the function returned", "it was not kept")
 
     def bounds(self, window: Window) -> str:
-        return f"{self._source.time} in the window" if self._source.time else "as it returns them"
+        return self._source.clip if self._source.time else "as it returns them"
 
     def read(self, session: SparkSession, window: Window, pinned: Pinned) -> DataFrame:
         frame = self._frame(session, window)
@@ -65,10 +69,22 @@ class RowsSource:
         rule = clip_rule(
             self._name, self.label, self._source.time, kinds, self._every, self._timezone
         )
-        if rule.by_name:
-            advice = "Return dates or datetimes, with date or timestamp in the schema."
-            clip_counts(frame, rule, window, self._name, self.label, advice)
+        self._clipped[window] = clip_counts(
+            frame, rule, window, self._name, self.label, _MOMENT_ADVICE
+        )
         return frame.where(rule.predicate(window))
+
+    def remarks(
+        self, session: SparkSession, pins: Mapping[Window, Pinned]
+    ) -> dict[Window, Remarks]:
+        """Rows that the function returned for a window, and that lie outside of it."""
+        time, policy = self._source.time or "", self._source.outside
+        why = "The function was asked for this window; for another it need not return them."
+        return {
+            window: self._clipped[window].remarks(self._name, time, window, policy, why)
+            for window in pins
+            if window in self._clipped
+        }
 
     def confirm(self, window: Window, pinned: Pinned) -> None:
         """Its rows were taken once; what the function would return now does not matter."""

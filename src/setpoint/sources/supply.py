@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from setpoint.errors import RefusedError, SetpointError
 from setpoint.model.http import Http
-from setpoint.model.ports import HoldingPort, SourcePort
+from setpoint.model.ports import HoldingPort, RemarkPort, Remarks, SourcePort
+from setpoint.model.run import Pinned
 from setpoint.model.window import Window
 from setpoint.sources.http.client import Client, Surroundings
 from setpoint.sources.http.items import Item
@@ -39,6 +40,7 @@ class Filled:
     contents: str
     pages: int | None = None
     readings: int = 1
+    notes: tuple[str, ...] = ()
 
 
 class Supply(Protocol):
@@ -184,6 +186,7 @@ class FrameSupply:
 
         pinned = self._inner.pin([window])[window]
         frame = self._inner.read(session, window, pinned)
+        notes = self._remarked(session, window, pinned)
         _check_types(self._inner.label, frame.schema.json())
         try:
             hashed = frame.select("*", F.expr(hash_sql(frame.schema)).alias(HASH))
@@ -193,4 +196,13 @@ class FrameSupply:
             raise explain(error, f"landing {self._inner.label}", code="SP-R01") from error
         self._inner.confirm(window, pinned)
         contents = observed.contents or f"unknown, of {folder}"
-        return Filled(frame.schema.json(), observed.rows, contents)
+        return Filled(frame.schema.json(), observed.rows, contents, notes=notes)
+
+    def _remarked(self, session: SparkSession, window: Window, pinned: Pinned) -> tuple[str, ...]:
+        """What is left out of the copy, which is all that is ever read again."""
+        if not isinstance(self._inner, RemarkPort):
+            return ()
+        remarks = self._inner.remarks(session, {window: pinned}).get(window, Remarks())
+        if remarks.refusal is not None:
+            raise remarks.refusal
+        return remarks.notes

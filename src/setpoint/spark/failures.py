@@ -25,6 +25,9 @@ _NOT_WRITABLE = re.compile(
     r"Mkdirs failed to create|Read-only file system|AccessControlException|Permission denied"
 )
 _PACKAGE = re.compile(r"^[a-z][\w.$]*\.(\w+(?:Exception|Error)):")
+# A cause may go on for some lines, before the trace.
+_CAUSED_BY = re.compile(r"Caused by: ([^\n]+(?:\n(?!\s+at |Caused by|\t?\.\.\. )[^\n]+){0,6})")
+_FILE = re.compile(r"rror while reading file (?:file:/*(?=/))?(\S+?)\.?\s")
 _NOISE = re.compile(r"^(\s+at |\.\.\. \d+ more|Driver stacktrace|Traceback|  File )")
 
 
@@ -91,11 +94,17 @@ def jvm_ended(error: BaseException) -> bool:
 
 
 def root_cause(error: BaseException) -> str:
-    """The line of a Spark error that names the cause."""
+    """The part of a Spark error that names the cause, and the file that was read, if it was one."""
     text = str(error) or type(error).__name__
     if jvm_ended(error):
         return f"the JVM of Spark ended ({_short(text)})"
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    cause = _cause(error, text)
+    file = _FILE.search(text)
+    return f"{cause} (reading {file[1]})" if file and file[1] not in cause else cause
+
+
+def _cause(error: BaseException, text: str) -> str:
+    causes = _CAUSED_BY.findall(text)
     python = re.findall(r"^([A-Za-z_.]*(?:Error|Exception|Interrupt)): ?(.*)$", text, re.MULTILINE)
     if python and ("PythonException" in text or type(error).__name__ == "PythonException"):
         return _short(": ".join(part for part in python[-1] if part))

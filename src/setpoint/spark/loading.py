@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.model.origin import Files
+from setpoint.spark.bad_lines import LINE, refusal, refusing_bad_lines
 from setpoint.spark.contents import quoted
 from setpoint.spark.workers import OWN_END, OWN_START
 
@@ -42,9 +43,7 @@ class Folders:
         return T.StructType([*schema.fields, *more])
 
 
-def load(
-    session: SparkSession, files: Files, places: Sequence[str], folders: Folders, label: str
-) -> DataFrame:
+def load(session: SparkSession, files: Files, places: Sequence[str], folders: Folders) -> DataFrame:
     """All rows of the files at some places; an empty frame without any."""
     if files.schema:
         columns = session.createDataFrame([], files.schema).schema
@@ -58,7 +57,7 @@ def load(
     if files.format == "parquet":
         reader = session.read.options(**{**files.options, "basePath": folders.base})
         return reader.schema(wanted).parquet(*places)
-    return _exact(session, files, places, folders, wanted, label)
+    return _exact(session, files, places, folders, wanted)
 
 
 def _exact(
@@ -67,10 +66,11 @@ def _exact(
     places: Sequence[str],
     folders: Folders,
     wanted: T.StructType,
-    label: str,
 ) -> DataFrame:
     """CSV and JSON: Spark rounds decimals without a word, so they are read as texts first."""
-    given = {"mode": "FAILFAST"}
+    # What to do with lines that do not fit is ours to say, unless the user has said it.
+    judged = not any(name.lower() == "mode" for name in files.options)
+    given = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE} if judged else {}
     if files.format == "csv":
         given["enforceSchema"] = "false"  # with a header, columns go by its names
     rounded = {
@@ -83,13 +83,15 @@ def _exact(
         for f in wanted.fields
     ]
     options = {**given, **files.options, "basePath": folders.base}
-    frame = session.read.format(files.format).options(**options).schema(T.StructType(texts))
+    every = [*texts, T.StructField(LINE, T.StringType())] if judged else texts
+    frame = session.read.format(files.format).options(**options).schema(T.StructType(every))
     rows = frame.load(list(places))
-    if not rounded:
-        return rows
+    if judged:
+        known = [f for f in texts if f.name not in folders.names]
+        rows = refusing_bad_lines(rows, known, files.format, files.options)
     return rows.select(
         *(
-            _decimal(field.name, rounded[field.name], label).alias(field.name)
+            _decimal(field.name, rounded[field.name]).alias(field.name)
             if field.name in rounded
             else F.col(quoted(field.name))
             for field in wanted.fields
@@ -97,16 +99,13 @@ def _exact(
     )
 
 
-def _decimal(name: str, kind: T.DecimalType, label: str) -> Column:
+def _decimal(name: str, kind: T.DecimalType) -> Column:
     text = F.trim(F.col(quoted(name)))
     value = text.try_cast(kind)
     # With an exponent the digits do not tell their places.
     other = text.rlike("[eE]") & ~text.try_cast("decimal(38,18)").eqNullSafe(value)
     beyond = text.rlike(rf"\.\d{{{kind.scale}}}\d*[1-9][^eE]*$") | other
-    message = F.concat(
-        F.lit(f"{OWN_START}SP-R01|The value '"),
-        F.substr(text, F.lit(1), F.lit(40)),
-        F.lit(f"' of {name} in {label} does not fit {kind.simpleString()}.{OWN_END}"),
-    )
+    file = F.col("_metadata.file_path")
+    message = refusal(file, name, text, kind.simpleString(), OWN_START, OWN_END)
     unfit = text.isNotNull() & (value.isNull() | beyond)
     return F.when(unfit, F.raise_error(message).cast(kind)).otherwise(value)

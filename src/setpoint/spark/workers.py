@@ -19,6 +19,7 @@ from setpoint.errors import (
     UsageError,
     shortened,
 )
+from setpoint.spark.bad_lines import told_of_line
 
 # What an expression of ours raises inside of a Spark job: a code, a bar, and what happened.
 OWN_START, OWN_END = "[[setpoint:", ":setpoint]]"
@@ -61,6 +62,8 @@ def told_by_task(error: BaseException) -> SetpointError | None:
     """The failure of a reading task behind a Spark error, or None if it is another one."""
     text = str(error)
     if own := _OWN.search(text):
+        if own[2].startswith("{"):
+            return told_of_line(own[2])
         landed = " What was landed is kept." if own[1] == "SP-H05" else ""
         return RefusedError(
             own[1],

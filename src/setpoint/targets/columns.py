@@ -24,15 +24,20 @@ def misfit(
     )
 
 
-def refuse_twice(label: str, names: Sequence[str], *, fold: bool = True) -> None:
-    """Refuse a name that occurs twice; with `fold`, in whatever case."""
-    seen: set[str] = set()
+def refuse_twice(label: str, names: Sequence[str]) -> None:
+    """Refuse a name that occurs twice, in whatever case: Spark does not tell them apart."""
+    seen: dict[str, str] = {}
     for name in names:
-        spelled = name.lower() if fold else name
-        if spelled in seen:
-            hint = " (case does not count)" if fold else ""
-            raise misfit(label, f"the name {name} occurs twice{hint}", code="SP-O05")
-        seen.add(spelled)
+        other = seen.get(name.lower())
+        seen[name.lower()] = name
+        if other is not None:
+            also = "" if other == name else f" (also as {other}, and case does not count)"
+            raise misfit(
+                label,
+                f"the name {name} occurs twice{also}",
+                "Rename one of the columns in the pipeline's result.",
+                code="SP-O05",
+            )
 
 
 def refuse_lacking(

@@ -160,5 +160,5 @@ def holds_live_rows(location: str, uri: str) -> PermanentError:
         f"The stage {location} holds live rows of {uri}.",
         why="Removing it would lose published rows.",
         state="Nothing was removed.",
-        next="Please report this with the output of: setpoint show",
+        next="Please report this with the output of: setpoint doctor",
     )

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from setpoint import DefinitionError, Window, delta, files, jdbc, land, postgres, rows, source
+from setpoint.model.origin import sharing_address
 from setpoint.model.source import Late
 
 CSV = files("in/*.csv", schema="id int")
+DATED = files("in/{date}.csv", schema="id int")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,9 @@ def test_a_path_takes_the_windows_times(path: str, found: str) -> None:
         (lambda: source(CSV, time="d", late="restate"), "late="),
         (lambda: source(CSV, time="d", late="restate(0)"), "late="),
         (lambda: source(CSV, time="d", time_is="wall"), "time_is="),
+        (lambda: source(CSV, time="d", outside="note"), "has outside="),
+        (lambda: source(DATED, outside="note"), "has outside="),
+        (lambda: source(DATED, time="d", outside="drop"), "neither"),
         (lambda: source(CSV, time="d", partitions=0), "partitions="),
         (lambda: files("in/data"), "format is not known"),
         (lambda: files("in/a.csv", "in/b.json", schema="id int"), "format is not known"),
@@ -97,3 +102,37 @@ def test_the_database_is_part_of_what_a_run_reads() -> None:
 def test_the_format_follows_from_the_suffix() -> None:
     assert files("a.jsonl", "b.JSON.gz", schema="id int").format == "json"
     assert files("a.parquet").format == "parquet"
+
+
+def test_rows_outside_of_a_file_that_names_the_window_are_refused_unless_said_otherwise() -> None:
+    """What nobody else reads is not dropped; what may come again for another window is noted."""
+    fetched = rows(lambda window: [], schema="id int, d date")
+    assert source(DATED, time="d").outside == "refuse"
+    assert source(land(DATED), time="d").outside == "refuse"
+    assert source(DATED, time="d", outside="note").outside == "note"
+    assert source(fetched, time="d").outside == "note"
+    assert source(fetched, time="d", outside="refuse").outside == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("path", "every", "window", "first", "last"),
+    [
+        ("in/{date}", "day", "2026-04-25", "2026-04-25", "2026-04-25"),
+        ("in/{date}", "hour", "2026-04-25T10", "2026-04-25T00", "2026-04-25T23"),
+        ("in/{start:%Y-%m}", "day", "2026-04-25", "2026-04-01", "2026-04-30"),
+        ("in/{start:%Y-%m-%dT%H}", "hour", "2026-10-25T02+0200", None, "2026-10-25T02+0100"),
+    ],
+)
+def test_windows_that_share_an_address(
+    path: str, every: str, window: str, first: str | None, last: str
+) -> None:
+    chosen = Window.parse(window, every=every, timezone="Europe/Berlin")
+    shared = sharing_address(files(f"{path}.csv", schema="id int").named_by, chosen)
+    assert shared is not None
+    assert shared.windows[0].id.startswith(first or window)
+    assert shared.windows[-1].id.startswith(last)
+
+
+def test_an_address_that_never_changes_is_shared_without_end() -> None:
+    made = files("in/{start:x}.csv", schema="id int")
+    assert sharing_address(made.named_by, Window.parse("2026-04-25")) is None

@@ -244,7 +244,7 @@ def test_a_request_of_its_own_is_taken(
     """With a note where a day stands for a longer window."""
     made = port(api, tmp_path, window=window, at=asked)
     assert made.pin([window])[window].version is None
-    noted = made.notes(window)
+    noted = made.remarks(None, {window: made.land(None, window, "a")})[window].notes
     assert ["2026-04-20 alone" in note for note in noted] == [True] * (window.id == "2026-W17")
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from setpoint.errors import PermanentError, RefusedError
+from setpoint.targets.columns import refuse_twice
+from setpoint.targets.delta.log import open_snapshot
 from setpoint.targets.delta.storage import Storage
 
 
@@ -15,6 +19,8 @@ from setpoint.targets.delta.storage import Storage
     [
         ("/data/t", "/data/t", "/data/t"),
         ("/data/t/", "/data/t", "/data/t"),
+        ("/data/a/../t", "/data/t", "/data/t"),
+        ("/data/./t//", "/data/t", "/data/t"),
         ("file:/data/a%20b", "/data/a b", "/data/a b"),
         ("file:///data/t", "/data/t", "/data/t"),
         ("s3a://bucket/t", "s3://bucket/t", "s3a://bucket/t"),
@@ -61,3 +67,32 @@ def test_dropping_leaves_what_others_stage_beside_it(tmp_path: Path) -> None:
 def test_dropping_what_is_not_there_is_fine(tmp_path: Path) -> None:
     """A stage may be gone already."""
     Storage.at(str(tmp_path)).drop("setpoint/job/2026-04-25/gone")
+
+
+def test_a_shallow_clone_is_refused_in_words(tmp_path: Path) -> None:
+    """Its files lie in another table, and would be looked for below its own root."""
+    from deltalake import write_deltalake
+
+    write_deltalake(str(tmp_path / "lake"), pa.table({"id": [1], "d": ["2026-04-25"]}))
+    (tmp_path / "clone" / "_delta_log").mkdir(parents=True)
+    name = "_delta_log/00000000000000000000.json"
+    text = (tmp_path / "lake" / name).read_text()
+    there = f'"path":"file:{tmp_path}/lake/part'
+    (tmp_path / "clone" / name).write_text(text.replace('"path":"part', there))
+    assert there in (tmp_path / "clone" / name).read_text()
+    snapshot = open_snapshot(Storage.at(str(tmp_path / "clone")))
+    assert snapshot is not None
+    with pytest.raises(PermanentError, match=r"SP-T02.*is a shallow clone: 1 of its 1 file"):
+        assert snapshot.files
+    original = open_snapshot(Storage.at(str(tmp_path / "lake")))
+    assert original is not None
+    assert len(original.files) == 1
+
+
+def test_names_that_differ_in_case_alone_are_refused_with_both() -> None:
+    """Also for PostgreSQL, which tells them apart: Spark does not."""
+    with pytest.raises(RefusedError, match=r"the name a occurs twice \(also as A"):
+        refuse_twice("job[2026-04-25]", ["A", "b", "a"])
+    with pytest.raises(RefusedError, match="the name a occurs twice"):
+        refuse_twice("job[2026-04-25]", ["a", "a"])
+    refuse_twice("job[2026-04-25]", ["a", "b"])

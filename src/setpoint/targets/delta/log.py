@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from setpoint.errors import UNTOUCHED, PermanentError, TransientError
+from setpoint.errors import UNTOUCHED, PermanentError, TransientError, counted
 from setpoint.model import tombstones
 from setpoint.model.columns import Columns
 from setpoint.model.ports import Published
@@ -45,6 +45,7 @@ _FEW_FILES = 100
 Owner = TypeVar("Owner")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|↳")
 _BACKTRACE = re.compile(r"\s+0: ")
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,9 @@ class Snapshot:
 
     @cached_property
     def _actions(self) -> Any:
-        return self.table.get_add_actions(flatten=True)
+        found = self.table.get_add_actions(flatten=True)
+        _refuse_clone(self.storage, found["path"].to_pylist())
+        return found
 
     @cached_property
     def spells_paths_otherwise(self) -> bool:
@@ -396,6 +399,21 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
         if type(error).__name__ == "PanicException":  # deltalake's, and not an Exception
             raise _unreadable(storage, error, PermanentError) from error
         raise
+
+
+def _refuse_clone(storage: Storage, paths: Sequence[str]) -> None:
+    """Refuse a table whose files lie in another one: a shallow clone."""
+    elsewhere = [path for path in paths if _ABSOLUTE.match(path)]
+    if elsewhere:
+        raise PermanentError(
+            "SP-T02",
+            f"The Delta table at {storage.uri} is a shallow clone: {len(elsewhere):,} of its "
+            f"{counted(len(paths), 'file')} lie in another table, for example {elsewhere[0]}.",
+            why="They are not below its folder, and a VACUUM of the other table removes them.",
+            state=UNTOUCHED,
+            next="Make it a table of its own files, for example with CREATE TABLE ... AS SELECT, "
+            "then run again.",
+        )
 
 
 def _unreadable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -54,7 +55,8 @@ class Storage:
         elif parsed.scheme in ("s3a", "s3n"):
             location = "s3" + location[len(parsed.scheme) :]
         if "://" not in location:
-            location = str(Path(location).absolute())
+            # By its letters, as the reader of the log does: `a/../b` is `b`, also without an `a`.
+            location = os.path.normpath(Path(location).absolute())
             if _MISREAD.search(location):
                 raise UsageError(
                     "SP-D01",

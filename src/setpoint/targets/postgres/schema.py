@@ -92,7 +92,8 @@ def fit(
     `needed` are columns that the definition names, with the part they play.
     """
     names = returned.fieldNames()
-    refuse_twice(label, names, fold=False)
+    # PostgreSQL tells A from a, but Spark does not, and could not say which of them is meant.
+    refuse_twice(label, names)
     _refuse_unstorable(returned, label)
     refuse_lacking(label, names, needed)
     if table is None:

@@ -116,7 +116,7 @@ def table_at(place: str) -> TableName:
             f"{place!r:.80} is not a staging table.",
             why="Only tables that setpoint staged may be removed.",
             state="Nothing was removed.",
-            next="Please report this with the output of: setpoint show",
+            next="Please report this with the output of: setpoint doctor",
         )
     return TableName(OURS, place)
 
