@@ -162,7 +162,7 @@ class Snapshot:
     @cached_property
     def _actions(self) -> Any:
         found = self.table.get_add_actions(flatten=True)
-        _refuse_clone(self.storage, found["path"].to_pylist())
+        _refuse_clone(self.storage, list(map(str, found["path"].to_pylist())))
         return found
 
     @cached_property
