@@ -124,12 +124,16 @@ def _mistaken(random: Random, kind: str) -> list[Step]:
 
 
 def _other_column(random: Random, kind: str) -> list[Step]:
-    """As `_mistaken`; often a row of somebody else lies in the slice that a window owns now."""
+    """As `_mistaken`; often a row of somebody else lies in the slice that a window owns now.
+
+    It was there before the window was last published, so nothing has happened since.
+    """
     if random.random() < 0.5:
         return _mistaken(random, kind)
     row, used = _step(random, "append"), _step(random, "run")
     back = [_step(random, "revert")] if random.random() < 0.5 else []
-    return [row, _step(random, kind), replace(used, day=row.other), *back]
+    used = replace(used, day=row.other)
+    return [row, used, _step(random, kind), used, *back]
 
 
 def _forgotten(random: Random, kind: str) -> list[Step]:
