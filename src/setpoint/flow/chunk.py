@@ -15,13 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-from setpoint.errors import (
-    PermanentError,
-    RefusedError,
-    SetpointError,
-    TransientError,
-    UnknownCommitError,
-)
+from setpoint.errors import SetpointError, TransientError, UnknownCommitError
 from setpoint.flow.audit import audit
 from setpoint.flow.evaluate import evaluate
 from setpoint.flow.late import refuse_late
@@ -360,7 +354,7 @@ class ChunkAttempt:
                 landed = self._target.publish_chunk(session, chunk, receipts, rows, states)
             except Fenced:
                 continue  # somebody was faster: the windows are looked at again, one by one
-            except (TransientError, PermanentError, RefusedError):
+            except TransientError:
                 if not self._landed:
                     raise
                 break  # what has landed has landed: the others are run by themselves
