@@ -91,7 +91,8 @@ class Config:
         """All that may hold a password."""
         sections = (self.conf, self.connections, *self.catalogs.values())
         listed = [secret for section in sections for secret in section.values()]
-        return (self.remote, self.ledger, *listed)
+        addresses = (Secret(text, whole=False) for text in (self.landing, *self.jars))
+        return (self.remote, self.ledger, *listed, *addresses)
 
     @property
     def ledger_url(self) -> Secret:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from setpoint.model.http import Http
 from setpoint.model.origin import Files, Jdbc
@@ -12,6 +14,8 @@ from setpoint.model.table import Delta
 
 _CONNECTION = "SETPOINT_CONNECTION_"
 _SPARK = "SPARK_REMOTE"
+# The bridge to the JVM logs, for whoever asks for its debug messages, all that it is told.
+_LOGGERS = ("py4j.clientserver", "py4j.java_gateway")
 
 
 def environment_secrets(environment: Mapping[str, str]) -> Iterator[Secret]:
@@ -31,3 +35,20 @@ def pipeline_secrets(pipeline: Pipeline, environment: Mapping[str, str]) -> Iter
                 yield from settings_of(place.options).values()
             case Delta():
                 yield from settings_of(place.storage_options).values()
+
+
+@contextmanager
+def hushed(scrubbed: Callable[[str], str]) -> Iterator[None]:
+    """Keep secrets out of what Spark's own libraries log."""
+
+    def hush(record: logging.LogRecord) -> bool:
+        record.msg, record.args = scrubbed(record.getMessage()), ()
+        return True
+
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(hush)
+    try:
+        yield
+    finally:
+        for name in _LOGGERS:
+            logging.getLogger(name).removeFilter(hush)

@@ -26,7 +26,7 @@ from setpoint.model.write import Replace
 from setpoint.project.adapters import Adapters, place_of
 from setpoint.project.config import Config
 from setpoint.project.discover import loaded
-from setpoint.project.secrets import environment_secrets, pipeline_secrets
+from setpoint.project.secrets import environment_secrets, hushed, pipeline_secrets
 
 if TYPE_CHECKING:
     from setpoint.spark.session import Sessions
@@ -92,6 +92,7 @@ class Project:
                 jars=self.jars,
                 root=str(self.config.root),
             )
+            self._stack.enter_context(hushed(self.scrubbed))
             self._sessions = self._stack.enter_context(Sessions(settings))
         return self._sessions
 

@@ -244,7 +244,12 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
 
 def redaction(conf: Mapping[str, Secret]) -> str:
     """Which settings Spark itself hides in its logs and pages: its own choice, and ours."""
-    named = [re.escape(name) for name, value in conf.items() if value.variable]
+    # Hadoop's settings are listed without the prefix that they have among Spark's.
+    named = [
+        re.escape(name.removeprefix("spark.hadoop."))
+        for name, value in conf.items()
+        if value.variable
+    ]
     return "|".join(["(?i)secret|password|token|access[.]?key", _SENSITIVE, *named])
 
 

@@ -1,29 +1,30 @@
 """One request to an API, until it is answered as it should be or there is no hope.
 
 What may pass is tried again, with growing pauses or with those that the server asks for. What
-will not pass is said at once. Secrets are put into the request here and nowhere else, and do
-not leave the host that they are for. No answer may be larger, or take longer, than is permitted.
+will not pass is said at once. Secrets do not leave the host that they are for. No answer may be
+larger, or take longer, than is permitted.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from setpoint.errors import NOTHING_STARTED, UsageError, shortened
-from setpoint.model.http import HOLE_ENV, Http
-from setpoint.model.secret import ENV, Secret, scrubbed
+from setpoint.model.http import Http
+from setpoint.model.secret import scrubbed
 from setpoint.model.window import Window
 from setpoint.sources.http import refusals
 from setpoint.sources.http.body import ENCODINGS, Deadline, TooLarge, whole
 from setpoint.sources.http.items import parse
+from setpoint.sources.http.keys import Quiet, first_page, headers_of
 
 if TYPE_CHECKING:
     import httpx
@@ -36,8 +37,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 # Longer than this a run does not wait on a server's word; somebody has to decide.
 _PATIENCE = 600.0
 _PASSING = frozenset({408, 425, 429})
-_QUERY = re.compile(r"\?\S+")
-_SENDABLE = re.compile(r"[\x20-\x7e]*")
 # What an answer with an error status is read of: enough for what it says.
 _EXCUSE_BYTES = 65_536
 # Headers that say what is wanted, and not who wants it; whatever else a user sets may be a key.
@@ -75,9 +74,9 @@ class Client:
     def __init__(self, origin: Http, around: Surroundings) -> None:
         self._origin, self._around = origin, around
         self._secrets = origin.secrets(around.environment)
-        self._headers = _headers(origin, around.environment)
+        self._headers = headers_of(origin, around.environment)
         self._asked, self._began = 0, around.now()
-        self._quiet = _Quiet(self._secrets)
+        self._quiet = Quiet(self._secrets)
         self._http = _open(origin)
 
     def __enter__(self) -> Client:
@@ -89,22 +88,8 @@ class Client:
         self._http.close()
 
     def first(self, window: Window) -> tuple[str, dict[str, str]]:
-        """The address and the parameters of the first page, with the secrets that they name.
-
-        They are put in here, once: an address that a server names is sent as it came.
-        """
-        origin, environment = self._origin, self._around.environment
-        for variable in HOLE_ENV.findall(origin.url):
-            _require(environment, variable, origin.label, "address")
-        url = HOLE_ENV.sub(
-            lambda found: quote(environment[found[1]], safe=""), origin.url_of(window)
-        )
-        params = origin.params_of(window)
-        for name, text in params.items():
-            if (found := ENV.fullmatch(text)) and ENV.fullmatch(origin.params[name]):
-                _require(environment, found[1], origin.label, f"parameter {name}")
-                params[name] = environment[found[1]]
-        return url, params
+        """The address and the parameters of the first page."""
+        return first_page(self._origin, self._around.environment, window)
 
     def ask(self, url: str, params: Mapping[str, str], understand: Callable[[Answer], T]) -> T:
         """The answer as `understand` takes it; it raises `Passing` for one that it cannot take."""
@@ -236,20 +221,6 @@ class Client:
         return f", {shortened(text, 200)!r}" if text else ""
 
 
-class _Quiet(logging.Filter):
-    """Keeps keys out of what httpx logs about the addresses that it asks."""
-
-    def __init__(self, secrets: Sequence[Secret]) -> None:
-        super().__init__()
-        self._secrets = secrets
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        said = record.getMessage()
-        # Of a query nothing is known for sure: a key may stand in the code under any name.
-        record.msg, record.args = _QUERY.sub("?...", scrubbed(said, self._secrets)), ()
-        return True
-
-
 def _after(headers: Mapping[str, str], now: datetime) -> float | None:
     """The pause that a server asks for: seconds, or until a time on its own clock."""
     text = headers.get("retry-after", "").strip()
@@ -265,24 +236,6 @@ def _time(text: str) -> datetime | None:
     except (ValueError, TypeError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-
-
-def _headers(origin: Http, environment: Mapping[str, str]) -> dict[str, str]:
-    """The headers with their secrets."""
-    filled = {}
-    for name, text in origin.headers.items():
-        for variable in ENV.findall(text):
-            _require(environment, variable, origin.label, f"header {name}")
-        # One pass: what a variable holds is not searched for further names.
-        filled[name] = ENV.sub(lambda found: environment[found[1]], text)
-        if not _SENDABLE.fullmatch(filled[name]):
-            raise refusals.unfit_secret(origin.label, name)
-    return filled
-
-
-def _require(environment: Mapping[str, str], variable: str, label: str, place: str) -> None:
-    if not environment.get(variable):
-        raise refusals.unset(label, place, variable)
 
 
 def _open(origin: Http) -> httpx.Client:
