@@ -32,7 +32,7 @@ def refusing_bad_lines(
     from pyspark.sql import functions as F
 
     bad = F.raise_error(_message(fields, format, options)).cast("boolean")
-    return rows.where(F.when(F.col(LINE).isNotNull(), bad).otherwise(_reads_all(fields)))
+    return rows.where(F.when(F.col(LINE).isNotNull(), bad).otherwise(reads_all(fields)))
 
 
 def refusal(file: Column, column: str, value: Column, kind: str, start: str, end: str) -> Column:
@@ -48,7 +48,7 @@ def refusal(file: Column, column: str, value: Column, kind: str, start: str, end
     return F.concat(F.lit(f"{start}SP-R01|"), F.to_json(parts), F.lit(end))
 
 
-def _reads_all(fields: Sequence[T.StructField]) -> Column:
+def reads_all(fields: Sequence[T.StructField]) -> Column:
     """A condition that always holds, and for which every column has to be read."""
     from pyspark.sql import functions as F
 

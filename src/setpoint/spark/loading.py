@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from setpoint.model.origin import Files
-from setpoint.spark.bad_lines import LINE, refusal, refusing_bad_lines
+from setpoint.spark.bad_lines import LINE, reads_all, refusal, refusing_bad_lines
 from setpoint.spark.contents import quoted
 from setpoint.spark.workers import OWN_END, OWN_START
 
@@ -86,9 +86,11 @@ def _exact(
     every = [*texts, T.StructField(LINE, T.StringType())] if judged else texts
     frame = session.read.format(files.format).options(**options).schema(T.StructType(every))
     rows = frame.load(list(places))
+    known = [field for field in texts if field.name not in folders.names]
     if judged:
-        known = [f for f in texts if f.name not in folders.names]
         rows = refusing_bad_lines(rows, known, files.format, files.options)
+    else:
+        rows = rows.where(reads_all(known))
     return rows.select(
         *(
             _decimal(field.name, rounded[field.name]).alias(field.name)
