@@ -225,3 +225,16 @@ def test_a_removal_and_an_older_row_that_are_committed_at_once(lab, monkeypatch)
     assert raced
     assert lab.rows() == [(2, "new", 1), (3, "new", 1)]
     assert lab.run(late, "2026-04-24").state == "unchanged"
+
+
+def test_a_merge_of_no_rows_leaves_the_active_session_alone(lab):
+    """The session in which a MERGE runs has settings that no other write may get."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    write = Merge(key="id", sequence_by="seq", when_missing="delete")
+    schema = "id int, status string, seq long"
+    lab.run(lab.job([(1, "new", 1)], schema, target=delta("out"), write=write), "2026-04-25")
+    lab.run(lab.job([], schema, target=delta("out"), write=write), "2026-04-26")
+    assert lab.rows() == []
+    assert SparkSession.getActiveSession() is active

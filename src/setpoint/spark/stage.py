@@ -90,7 +90,10 @@ def read_staged(
     """
     schema: T.StructType = staged.handle.schema
     if not staged.rows:
-        return session.createDataFrame([], schema)
+        # Not by createDataFrame: it would make a session of our own the active one of the thread.
+        return session.range(0).select(
+            *(F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
+        )
     stored = T.StructType([field for field in schema.fields if field.name not in constant])
     return read_parquet(session, stored, path).select(
         *(
