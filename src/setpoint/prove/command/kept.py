@@ -221,8 +221,8 @@ def _of_another_version(folder: Path) -> PermanentError:
         f"{folder} was kept by another version of setpoint.",
         why="What it holds is not read by guessing.",
         state="The tables are as the command left them; their state before the proof is kept.",
-        next=f"Copy the files back by hand, from {folder / 'before'}, and remove {folder / MARKER}. "
-        f"Or restore with that version: setpoint prove --restore {folder}",
+        next=f"Copy the files back by hand, from {folder / 'before'}, and remove "
+        f"{folder / MARKER}. Or restore with that version: setpoint prove --restore {folder}",
     )
 
 
