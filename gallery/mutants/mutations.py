@@ -8,15 +8,21 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mutant:
-    """One broken guarantee: the change, and the proof that has to notice it."""
+    """One broken guarantee: the change, and the proof or the tests that have to notice it.
+
+    Proofs run one definition of a pipeline; what comes of definitions that change, of rollbacks and
+    of renamed columns is for tests to notice.
+    """
 
     name: str
     broken: str
     """What is not so any more, in words."""
     file: str
     changes: tuple[tuple[str, str], ...]
-    pipeline: str
-    experiments: tuple[str, ...]
+    pipeline: str = ""
+    experiments: tuple[str, ...] = ()
+    tests: str = ""
+    """A file of tests, and with `::` one of them."""
 
     def apply(self, source: Path) -> None:
         """Change a copy of the source; a text that is not there exactly once is an error."""
@@ -215,5 +221,92 @@ MUTANTS = (
         ),
         "daily",
         ("late-rows",),
+    ),
+    Mutant(
+        "any-scope",
+        "a publish under another pattern or slice column counts as harmless",
+        "targets/claim.py",
+        (("        return same and self.columns", "        return self.columns"),),
+        tests="tests/unit/targets/test_claim.py::test_a_publish_by_another_definition_is_a_change",
+    ),
+    Mutant(
+        "any-columns",
+        "columns that were renamed, or made again, are taken for those of before",
+        "targets/claim.py",
+        ((" and self.columns.same_as(receipt.columns)", ""),),
+        tests="tests/spark/test_definition_changes.py::test_other_columns_in_postgres",
+    ),
+    Mutant(
+        "any-grain",
+        "a publish of another grain or time zone counts as harmless",
+        "targets/claim.py",
+        (
+            (
+                "and (receipt.pipeline, receipt.timezone, receipt.every) == kind",
+                "and receipt.pipeline == kind[0]",
+            ),
+        ),
+        tests="tests/unit/targets/test_claim.py::test_a_publish_by_another_definition_is_a_change",
+    ),
+    Mutant(
+        "whole-states-leave-each-other-alone",
+        "where all windows state the same rows, another one's publish counts as harmless",
+        "targets/claim.py",
+        (("            not pipeline.newest_counts\n            and (", "            ("),),
+        tests="tests/unit/targets/test_claim.py::test_windows_that_state_the_same_rows_change_each_other",
+    ),
+    Mutant(
+        "blind-beside-a-publish",
+        "what was committed between the look and the commit of a publish is not looked at",
+        "targets/claim.py",
+        (("if known is not None and item.number <= known[0]:", "if known is not None:"),),
+        tests="tests/unit/targets/test_claim.py::test_commits_beside_a_publish_are_looked_at",
+    ),
+    Mutant(
+        "rollback-forgotten",
+        "a publish that was rolled back is taken for one whose snapshot has expired",
+        "targets/iceberg/commit.py",
+        (("item.undone if version.was_rolled_back(item) else item", "item"),),
+        tests="tests/spark/test_definition_changes.py::test_a_rolled_back_window_is_not_taken_for_an_expired_one",
+    ),
+    Mutant(
+        "receipt-alone-for-another-slice",
+        "the same rows need no write, although the window owns another slice now",
+        "targets/delta/slices.py",
+        (
+            (
+                "        if not self.claim.made(receipt):\n            return False\n",
+                "",
+            ),
+        ),
+        tests="tests/spark/test_definition_changes.py::test_a_corrected_time_column_owns_its_slice[delta]",
+    ),
+    Mutant(
+        "force-trusts-the-receipt",
+        "a forced run writes a receipt alone",
+        "flow/publish.py",
+        (("keep_files = same_rows and not force", "keep_files = same_rows"),),
+        tests="tests/spark/test_definition_changes.py::test_force_always_writes_the_rows[delta]",
+    ),
+    Mutant(
+        "disturbance-not-carried-on",
+        "in Parquet manifests a publish by another definition is forgotten with its receipt",
+        "targets/parquet/commit.py",
+        (("disturbed = view.disturbed(held.entries) if view and held else 0", "disturbed = 0"),),
+        tests="tests/spark/test_definition_changes.py::test_keys_that_a_replace_wiped_are_merged_again[parquet-merge]",
+    ),
+    Mutant(
+        "drift-by-rows-alone",
+        "in PostgreSQL a publish by another definition does not count as a drift",
+        "targets/postgres/slices.py",
+        (("drifted OR (scope <> '' AND scope <> $4) ", "drifted OR $4 = '' "),),
+        tests="tests/spark/test_definition_changes.py::test_keys_that_a_replace_wiped_are_merged_again[postgres-merge]",
+    ),
+    Mutant(
+        "newest-forgotten-with-the-log",
+        "which window is the newest is not known once the log is cleaned up",
+        "targets/delta/transactions.py",
+        (("    return _FIRST + minutes * _MINUTE if minutes else None", "    return None"),),
+        tests="tests/spark/test_definition_changes.py::test_an_older_window_never_replaces_the_newest_one",
     ),
 )

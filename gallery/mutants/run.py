@@ -1,10 +1,10 @@
-"""Break each guarantee of setpoint in a copy of its source, and see that a proof notices it.
+"""Break each guarantee of setpoint in a copy of its source, and see that a proof or a test notices.
 
 python gallery/mutants/run.py                all of them; the last line is `killed N/N`
 python gallery/mutants/run.py no-fence       some of them
 
-Each mutant has a process of its own. Before them, the same proofs are made with the source as it
-is: they have to succeed, or a kill would mean nothing.
+Each mutant has a process of its own. Before them, the same proofs are made and the same tests run
+with the source as it is: they have to succeed, or a kill would mean nothing.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ def main(words: Sequence[str]) -> int:
         return 0
     chosen = [item for item in MUTANTS if not options.names or item.name in options.names]
     wanted: dict[str, dict[str, None]] = {}
+    tests = sorted({item.tests for item in chosen if item.tests})
     for item in chosen:
-        wanted.setdefault(item.pipeline, {}).update(dict.fromkeys(item.experiments))
+        if item.pipeline:
+            wanted.setdefault(item.pipeline, {}).update(dict.fromkeys(item.experiments))
     with tempfile.TemporaryDirectory(prefix="setpoint-mutants-") as folder:
         shutil.copytree(SOURCE, f"{folder}/as-it-is", ignore=shutil.ignore_patterns("__pycache__"))
         asked = [f"{name}={','.join(experiments)}" for name, experiments in wanted.items()]
-        noticed = _tried(Path(folder, "as-it-is"), asked)
+        noticed = _tried(Path(folder, "as-it-is"), asked) if asked else ""
+        noticed = noticed or (_tested(Path(folder, "as-it-is"), tests) if tests else "")
         if noticed:
             print(f"the source as it is: {noticed}")
-            print(f"killed 0/{len(chosen)}: without a mutation the proofs have to succeed")
+            print(f"killed 0/{len(chosen)}: without a mutation proofs and tests have to succeed")
             return 1
-        print(f"{'the source as it is':<32}  proven", flush=True)
+        print(f"{'the source as it is':<32}  proven, and its tests pass", flush=True)
         killed = sum(_killed(item, Path(folder)) for item in chosen)
     print(f"killed {killed}/{len(chosen)}")
     return 0 if killed == len(chosen) else 1
@@ -55,7 +58,10 @@ def _killed(item: Mutant, folder: Path) -> bool:
     source = folder / item.name
     shutil.copytree(folder / "as-it-is", source, ignore=shutil.ignore_patterns("__pycache__"))
     item.apply(source)
-    noticed = _tried(source, [f"{item.pipeline}={','.join(item.experiments)}"])
+    if item.tests:
+        noticed = _tested(source, [item.tests])
+    else:
+        noticed = _tried(source, [f"{item.pipeline}={','.join(item.experiments)}"])
     shutil.rmtree(source)
     print(f"{item.name:<32}  {noticed or 'SURVIVED: ' + item.broken}", flush=True)
     return bool(noticed)
@@ -77,6 +83,22 @@ def _tried(source: Path, asked: Sequence[str]) -> str:
         said = (done.stderr.splitlines() or ["it said nothing"])[-1]
         raise RuntimeError(f"the proofs of {source.name} did not end: {said}")
     return "; ".join(json.loads(lines[-1]))
+
+
+def _tested(source: Path, tests: Sequence[str]) -> str:
+    """Run tests with a source; which of them failed, or nothing."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *tests],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        cwd=SOURCE.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    if done.returncode not in (0, 1) or bool(done.returncode) != bool(failed):
+        raise RuntimeError(f"the tests of {source.name} did not end: {done.stdout[-500:]}")
+    return "; ".join(line.removeprefix("FAILED ").split(" - ")[0] for line in failed)
 
 
 def proofs(asked: Sequence[str]) -> list[str]:
