@@ -308,7 +308,7 @@ def test_one_window_that_nobody_thought_of_does_not_end_a_backfill(
     """The other windows are tried, and the answer names them all."""
     tried = []
 
-    def out_of_the_blue(bound: object, plan: Plan, world: object) -> None:
+    def out_of_the_blue(bound: object, plan: Plan, *more: object, **how: object) -> None:
         tried.append(plan.run.window.id)
         raise ValueError("o12.exists\n\tat java.lang.Thread")
 

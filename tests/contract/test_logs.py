@@ -15,8 +15,9 @@ from pyiceberg.manifest import ManifestFile
 
 from setpoint.targets.delta import looks
 from setpoint.targets.delta.history import read_commits
-from setpoint.targets.delta.log import Snapshot, application_id, open_snapshot
+from setpoint.targets.delta.log import Snapshot, open_snapshot
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.transactions import application_id
 from setpoint.targets.iceberg.catalog import TableName
 from setpoint.targets.iceberg.log import open_version
 from setpoint.targets.iceberg.manifests import Manifests

@@ -15,6 +15,7 @@ from setpoint import (
     TransientError,
     UnknownCommitError,
 )
+from setpoint.model.secret import Secret
 from setpoint.targets.postgres import publish as publishing
 from setpoint.targets.postgres.failures import explained
 from setpoint.targets.postgres.ingest import ingesting
@@ -39,7 +40,8 @@ def test_a_commit_that_landed_is_never_told_as_unchanged(
 
     def lose(connection: Any, server: Server, run: Any, xid: int) -> bool:
         assert real(connection, server, run, xid)
-        object.__setattr__(server, "url", "postgresql://u:s3cret@/x?host=/nonexistent")
+        elsewhere = "postgresql://u:s3cret@/x?host=/nonexistent"
+        object.__setattr__(server, "url", Secret(elsewhere, whole=False))
         return False
 
     monkeypatch.setattr(publishing, "commit", lose)

@@ -56,7 +56,7 @@ def test_only_what_a_proof_has_made_is_removed(db: Any, production: Server) -> N
     schemas = "SELECT nspname FROM pg_namespace WHERE nspname <> 'setpoint' ORDER BY 1"
     before = db.all(schemas)
     with scratch_database(server(db.url), production, TOKEN) as url:
-        assert url == db.url
+        assert url.reveal() == db.url
         db.all('CREATE SCHEMA "twice_0a1b2c3d"; CREATE TABLE "twice_0a1b2c3d".daily (n int)')
         with psycopg.connect(db.url, autocommit=True) as connection:
             ensure_schema(connection)

@@ -91,6 +91,17 @@ class Claim:
             and self.made(receipt)
         )
 
+    def kind_of(self, receipt: Receipt) -> str:
+        """What tells whether a publish leaves others alone, as one text."""
+        return "\n".join([receipt.scope, receipt.every, receipt.timezone, receipt.columns])
+
+    def leaves_others_alone_by(self, kind: str) -> bool:
+        """The same as for a receipt, by what `kind_of` said of it."""
+        scope, every, zone, columns = kind.split("\n")
+        pipeline = self.pipeline
+        same = (scope, every, zone) == (self.scope, str(pipeline.every), pipeline.timezone)
+        return same and not pipeline.newest_counts and self.columns.same_as(columns)
+
     def quiet(self, past: Iterable[Past], own: int | None = None) -> Quiet:
         """How far back the commits, newest first, leave windows alone that are not their own.
 

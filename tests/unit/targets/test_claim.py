@@ -166,15 +166,6 @@ def test_columns_that_were_known_by_name() -> None:
     assert Columns({"a": 1}).same_as("")
 
 
-def test_the_number_of_a_window_says_where_its_receipt_is() -> None:
-    """Every later publish has a greater one, whatever the generation is."""
-    first, later = transactions.window_number(0, 1), transactions.window_number(7, 2)
-    assert 5 < first < later < transactions.window_number(8, 1)
-    assert (transactions.generation_of(later), transactions.version_of(later)) == (2, 7)
-    assert transactions.version_of(first) == 0
-    assert (transactions.generation_of(5), transactions.version_of(5)) == (5, None)
-
-
 def test_the_shared_number_grows_and_names_the_newest_window() -> None:
     """It counts the publishes of older windows too, and never goes back."""
     first = datetime(2026, 4, 25, tzinfo=timezone.utc)

@@ -17,7 +17,7 @@ from setpoint.model.slice import SliceRule
 from setpoint.model.span import Stretch, windows_of
 from setpoint.spark.failures import root_cause
 from setpoint.spark.jars import FETCH_COMMAND
-from setpoint.targets.delta.log import Snapshot
+from setpoint.targets.delta.log import Snapshot, hints_of
 from setpoint.targets.delta.mechanism import append_only
 from setpoint.targets.delta.stage import DeltaStage, read_back
 from setpoint.targets.delta.storage import Storage
@@ -49,6 +49,8 @@ def commit_files(
     mode: Mode = "overwrite",
 ) -> None:
     """Make staged files the slice of the windows; without a stage, add the receipts alone."""
+    version = snapshot.version + 1 if snapshot else 0
+    fences = [*fences, *hints_of(receipts, version)]
     properties = _properties(receipts, fences)
     if stage is not None:
         if snapshot is None:

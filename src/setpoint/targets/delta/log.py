@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -22,6 +22,7 @@ from setpoint.targets.claim import Past
 from setpoint.targets.delta import transactions
 from setpoint.targets.delta.history import commit_file, commit_info, read_commits
 from setpoint.targets.delta.storage import Storage
+from setpoint.targets.delta.transactions import application_id
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -38,8 +39,9 @@ NEUTRAL = frozenset(
         "ADD COLUMNS",
     }
 )
-# How far behind the expected commit the connector may land a publish, before all commits are read.
-_LATE = 20
+# A table with this setting may forget the numbers of windows.
+_FORGETS = "delta.setTransactionRetentionDuration"
+Fence = tuple[str, int]
 # Up to so many files are read one by one out of those of the whole table.
 _FEW_FILES = 100
 Owner = TypeVar("Owner")
@@ -156,6 +158,13 @@ class Snapshot:
             own_names &= metadata.get("delta.columnMapping.physicalName", name) == name
         return Columns(numbers, renamed=not own_names)
 
+    def stored_name(self, column: str) -> str:
+        """The name of a column in files and statistics; empty when it is not known."""
+        field = self.field(column)
+        if not self.maps_columns or field is None:
+            return column
+        return str(field.metadata.get("delta.columnMapping.physicalName", ""))
+
     def field(self, name: str) -> Field | None:
         return next((item for item in self.fields if item.name == name), None)
 
@@ -216,13 +225,11 @@ class Snapshot:
     @cached_property
     def receipts(self) -> dict[tuple[str, str], tuple[Receipt, int]]:
         """The newest receipt per pipeline and window that the log still holds, with its commit."""
-        found: dict[tuple[str, str], tuple[Receipt, int]] = {}
-        for commit in self.commits.values():
-            for receipt in commit.receipts:
-                key = (receipt.pipeline, receipt.window)
-                if key not in found or found[key][0].generation < receipt.generation:
-                    found[key] = (receipt, commit.version)
-        return found
+        return {
+            (receipt.pipeline, receipt.window): (receipt, version)
+            for version, commit in sorted(self.commits.items())
+            for receipt in commit.receipts
+        }
 
     def read_all(self) -> None:
         """Read all commits at once: for many windows that takes less than one by one."""
@@ -307,36 +314,29 @@ class Snapshot:
     def last_publish(self, pipeline: str, window: str) -> LastPublish:
         """The last publish of a window: its receipt is looked for where its number says.
 
-        Its count survives the clean-up of the log. All commits are read only if the number says
-        nothing about the commit, or when windows were published that state the same rows.
+        Its count survives the clean-up of the log. All commits are read only if no hint leads to
+        the receipt, or when windows were published that state the same rows.
         """
         shared = self.shared_number(pipeline)
-        number = self._transaction(application_id(pipeline, window))
-        version = transactions.version_of(number)
-        if shared or (number and version is None) or "commits" in self.__dict__:
-            return self._looked_up(pipeline, window, number, shared)
-        generation = transactions.generation_of(number)
-        if version is None:
+        generation = self._transaction(application_id(pipeline, window))
+        if shared or "commits" in self.__dict__ or _FORGETS in self.configuration:
+            return self._looked_up(pipeline, window, generation, shared)
+        if not generation:
             return LastPublish(0)
-        wanted = (pipeline, window, generation)
-        commits: list[Commit | None] = []
-        for at in range(version, min(version + _LATE, self.version) + 1):
-            commit = self.commit(at)
-            commits.append(commit)
-            for item in commit.receipts if commit else ():
-                if (item.pipeline, item.window, item.generation) == wanted:
-                    return LastPublish(generation, item, at)
-        if None in commits:
-            return LastPublish(generation)  # the log was cleaned up
-        return self._looked_up(pipeline, window, number, shared)
+        version = self._transaction(transactions.hint_id(pipeline, window)) - 1
+        commit = self.commit(version) if 0 <= version <= self.version else None
+        for item in commit.receipts if commit else ():
+            if (item.pipeline, item.window, item.generation) == (pipeline, window, generation):
+                return LastPublish(generation, item, version)
+        return self._looked_up(pipeline, window, generation, shared)
 
-    def _looked_up(self, pipeline: str, window: str, number: int, shared: int) -> LastPublish:
+    def _looked_up(self, pipeline: str, window: str, generation: int, shared: int) -> LastPublish:
         """The last publish of a window, by all commits that the log holds."""
         receipt, version = self.receipts.get((pipeline, window), (None, None))
         known = receipt.generation if receipt else 0
         if len(self.commits) == self.version + 1:
             return LastPublish(known, receipt, version)
-        counted = max(transactions.generation_of(number), transactions.count_of(shared))
+        counted = max(generation, transactions.count_of(shared))
         if counted > known:
             return LastPublish(counted)
         return LastPublish(known, receipt, version)
@@ -354,26 +354,24 @@ class Snapshot:
             raise _unreadable(self.storage, error, TransientError) from error
 
 
-def application_id(pipeline: str, window: str) -> str:
-    """The name under which a window's generation is kept in the log."""
-    return f"setpoint:{pipeline}:{window}"
-
-
 def fence_of(
     snapshot: Snapshot | None, receipt: Receipt, window: Window, *, newest_counts: bool
-) -> tuple[str, int]:
+) -> Fence:
     """The transaction that only one of two commits can have: its name and its number.
 
     Where all windows state the same rows, they share it: a commit that another window precedes
     is refused, or skipped, by the connector.
     """
-    if newest_counts:
-        last = snapshot.shared_number(receipt.pipeline) if snapshot else 0
-        name = application_id(receipt.pipeline, transactions.SHARED)
-        return name, transactions.shared_number(last, window.start)
-    version = snapshot.version + 1 if snapshot else 0
-    number = transactions.window_number(version, receipt.generation)
-    return application_id(receipt.pipeline, receipt.window), number
+    if not newest_counts:
+        return application_id(receipt.pipeline, receipt.window), receipt.generation
+    last = snapshot.shared_number(receipt.pipeline) if snapshot else 0
+    name = application_id(receipt.pipeline, transactions.SHARED)
+    return name, transactions.shared_number(last, window.start)
+
+
+def hints_of(receipts: Iterable[Receipt], version: int) -> list[Fence]:
+    """Transactions that say in which commit the receipts are; they refuse nothing."""
+    return [(transactions.hint_id(item.pipeline, item.window), version + 1) for item in receipts]
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | None:
@@ -382,11 +380,9 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot | No
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        if storage.is_local:
-            there = Path(storage.uri, "_delta_log").is_dir()  # deltalake would list the whole log
-        else:
-            there = DeltaTable.is_deltatable(storage.url, dict(storage.options))
-        if not there:
+        # Where a log is on a local disk, deltalake need not list all of it to say so.
+        on_disk = storage.is_local and os.path.isdir(os.path.join(storage.uri, "_delta_log"))
+        if not on_disk and not DeltaTable.is_deltatable(storage.url, dict(storage.options)):
             return None
         return Snapshot(storage, DeltaTable(storage.url, version, dict(storage.options)))
     except TableNotFoundError:

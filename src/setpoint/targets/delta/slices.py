@@ -85,8 +85,9 @@ class Slices:
         if rule.column in snapshot.partition_columns:
             yield from snapshot.files_in(rule.column, rule.index(windows))
             return
+        name = snapshot.stored_name(rule.column)
         for file in snapshot.files:
-            least, most = file.least.get(rule.column), file.most.get(rule.column)
+            least, most = file.least.get(name), file.most.get(name)
             for window in windows:
                 if rule.overlaps(window, least, most):
                     yield window, file

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 # Some catalogs keep a property in a column of 4,000 characters.
 _LONGEST_PLAIN = 3000
 _PACKED = "z:"
+_UNDONE = -1
 
 
 @dataclass(frozen=True)
 class LastPublish:
     """The last publish of a window: its number, and the sequence number of its commit.
 
-    The sequence number is 0 once a later commit has seen that the publish was rolled back.
+    The sequence number is -1 once a later commit has seen that the publish was rolled back, and 0
+    in tables of format version 1, whose commits have none.
     """
 
     generation: int
@@ -29,11 +31,11 @@ class LastPublish:
 
     @property
     def was_undone(self) -> bool:
-        return self.sequence == 0
+        return self.sequence == _UNDONE
 
     @property
     def undone(self) -> LastPublish:
-        return LastPublish(self.generation, 0)
+        return LastPublish(self.generation, _UNDONE)
 
 
 def property_of(pipeline: str) -> str:
@@ -56,7 +58,10 @@ def decode(text: str | None) -> dict[str, LastPublish]:
     """The last publishes in a property's value; none when it is not there."""
     if not text:
         return {}
-    return {window: LastPublish(*last) for window, last in json.loads(unpacked(text)).items()}
+    try:
+        return {window: LastPublish(*last) for window, last in json.loads(unpacked(text)).items()}
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return {}  # somebody has edited it: what the snapshots say counts
 
 
 def packed(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -113,9 +113,9 @@ class Version:
     def last_publishes(self, pipeline: str) -> dict[str, LastPublish]:
         """The last publish of every window; survives expiry and rollback."""
         found = generations.decode(self.properties.get(generations.property_of(pipeline)))
-        if found:
+        if found and self._is_newest(pipeline, found):
             return found
-        # Somebody may have unset the property: then what the snapshots still say counts.
+        # Somebody may have unset the property, or set it back: what the snapshots say counts too.
         for item in self.table.snapshots():
             for receipt in self.receipts_in(item):
                 known = found.get(receipt.window)
@@ -124,6 +124,15 @@ class Version:
                 ):
                     found[receipt.window] = LastPublish(receipt.generation, number(item))
         return found
+
+    def _is_newest(self, pipeline: str, known: Mapping[str, LastPublish]) -> bool:
+        """Whether the newest publish on the way to what main holds is among the known ones."""
+        last = {window: item.generation for window, item in known.items()}
+        for snapshot in self.chain:
+            own = [item for item in self.receipts_in(snapshot) if item.pipeline == pipeline]
+            if own:
+                return all(last.get(item.window, 0) >= item.generation for item in own)
+        return True
 
     def tombstone_places(self, pipeline: str) -> dict[str, LastPublish]:
         """Where removed keys are remembered, with the commit that named each place first."""
@@ -148,14 +157,21 @@ class Version:
         numbers = {number(item) for item in self.chain}
         if publish.sequence in numbers:
             return False
-        if not self.has_order:
+        if not self.has_order or not self.is_number(publish.sequence):
             return publish.sequence in map(number, self.table.snapshots())
         return publish.sequence > min(numbers)
 
     @property
     def has_order(self) -> bool:
-        """Whether commits have growing numbers; those of format version 1 have none."""
-        return int(self.table.metadata.format_version) > 1
+        """Whether commits have growing numbers; those of format version 1 have none.
+
+        A table that was upgraded has both: ids of its early snapshots, and numbers.
+        """
+        return all(item.sequence_number for item in self.chain)
+
+    def is_number(self, commit: int) -> bool:
+        """Whether the number of a commit is one that grows, and no snapshot's id."""
+        return commit <= int(getattr(self.table.metadata, "last_sequence_number", 0))
 
     def past(self) -> Iterator[Past]:
         """The commits that led to what main holds, newest first, as far as they are kept."""

@@ -167,9 +167,10 @@ class Slices:
             return True
         if commit is None:
             return False
-        if not self._pipeline.newest_counts:
-            return self.quiet.covers(commit)
-        return self.claim.quiet(self._version.past(), own=commit).covers(commit)
+        quiet = self.quiet
+        if self._pipeline.newest_counts:
+            quiet = self.claim.quiet(self._version.past(), own=commit)
+        return commit in quiet.commits or (self._version.is_number(commit) and quiet.covers(commit))
 
     def _count(self, files: SliceFiles | None) -> int | None:
         if files is None or files.shared or self._version.delete_files:

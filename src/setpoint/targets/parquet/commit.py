@@ -47,6 +47,8 @@ class Commit:
         self.empty: list[Window] = []
         held = view.hold(self._looked_at) if view else {}
         aside = view.aside if view else None
+        # Windows that share partitions have to know when somebody else dropped or moved some.
+        self._moved = view is not None and not view.by_partition and view.units_moved
         self._number = 1 + max(
             [item.commit for item in held.values()] + [aside.commit if aside else 0]
         )
@@ -101,7 +103,7 @@ class Commit:
                 rows=old.rows if old and held.as_left else None,
                 table=view.identity,
                 absorbed=max(old.absorbed, view.disturbed(held.entries))
-                if old and held.as_left
+                if old and held.as_left and not self._moved
                 else self._number,
                 superseded=old.superseded if old else (),
                 units=all_units,
@@ -181,6 +183,7 @@ class Commit:
         foreign = held is not None and bool(held.files) and not held.as_left
         # Of each window only the latest entries are carried on: what earlier ones did must be kept.
         disturbed = view.disturbed(held.entries) if view and held else 0
+        foreign = foreign or self._moved
         self._put(
             content.folder,
             Manifest(

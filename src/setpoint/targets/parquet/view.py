@@ -32,6 +32,7 @@ FOLDER = "_setpoint"
 RUNS = f"{FOLDER}/runs"
 RECEIPTS = f"{FOLDER}/receipts"
 _READERS = 16
+_PLACED = "at:"
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,7 @@ class View:
             return False
         if self.by_partition or isinstance(self._pipeline.write, Replace):
             return entry.receipt.files == self.digest(units)
-        newest = max(held, key=lambda item: item.commit, default=None)
-        if newest is not None and newest.manifest and newest.manifest.units != self.all_units():
+        if self.units_moved:
             return False
         return all(
             item.manifest is not None
@@ -233,6 +233,16 @@ class View:
             and all(self._is_harmless(entry, other) for other in item.entries)
             for item in held
         )
+
+    @cached_property
+    def units_moved(self) -> bool:
+        """Whether partitions are others, or elsewhere, than the newest commit has left them."""
+        held = [item for item in self.hold(self.units).values() if item.manifest]
+        newest = max(held, key=lambda item: item.commit, default=None)
+        left = newest.manifest.units if newest and newest.manifest else ""
+        if not left.startswith(_PLACED):
+            return left not in ("", _names_digest(self.units))
+        return left != self.all_units()
 
     def _is_harmless(self, entry: Entry, other: Entry) -> bool:
         """Whether another publish cannot have changed what an entry says."""
@@ -274,4 +284,10 @@ def typed_value(rule: SliceRule, spec: Spec) -> Any:
 
 
 def units_digest(units: Iterable[Unit]) -> str:
+    """The digest of partitions and the places where they are."""
+    return _PLACED + digest(*sorted(f"{unit.name} {unit.location}" for unit in units))
+
+
+def _names_digest(units: Iterable[Unit]) -> str:
+    """The digest of partitions alone, as earlier manifests have it."""
     return digest(*sorted(unit.name for unit in units))

@@ -268,8 +268,9 @@ class Publishing:
         pipeline = self.run.pipeline
         rule = rule_of(pipeline, table, self.name)
         claim = Slices(connection, pipeline, self.name, table, rule).claim
+        stated = claim.stated(receipt, Quiet())
         try:
-            receipts.insert(connection, claim.stated(receipt, Quiet()), values)
+            receipts.insert(connection, stated, {**values, "scope": claim.kind_of(stated)})
         except psycopg.errors.UniqueViolation as error:
             raise Again from error
 

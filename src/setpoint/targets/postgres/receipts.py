@@ -21,8 +21,9 @@ RECEIPTS = f"{OURS}.receipts"
 TOMBSTONES = f"{OURS}.tombstones"
 _TURNS = 5
 # `table_rows` counts the table after a keyed write; `drifted` tells that the count was not what the
-# receipt before had left. `scope` is the receipt's own. `columns` are the attribute numbers of the
-# columns that were written, in receipts of a time when these did not say so themselves.
+# receipt before had left. `scope` says by which definition it was published (`Claim.kind_of`).
+# `columns` are the attribute numbers of the columns that were written, in receipts of a time when
+# these did not say so themselves.
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     number bigint GENERATED ALWAYS AS IDENTITY,
@@ -254,7 +255,6 @@ def insert(
         "generation": receipt.generation,
         '"every"': receipt.every,
         "attempt": receipt.attempt,
-        "scope": receipt.scope,
         "receipt": seal([receipt]),
         **values,
     }

@@ -236,15 +236,23 @@ class Slices:
         A publish by another definition is a drift: it may have changed any row. Receipts of a time
         when no scope was kept are taken for ours.
         """
+        where = f"WHERE {receipts.of_table('r', '$1', '$2')} AND pipeline = $3"
+        about = [self.table.oid, str(self.name), self.pipeline.name]
         found = self.connection.execute(
-            "SELECT number, data_xid, table_rows, drifted OR (scope <> '' AND scope <> $4) "
-            f"FROM {receipts.RECEIPTS} r "
-            f"WHERE {receipts.of_table('r', '$1', '$2')} AND pipeline = $3 ORDER BY number",
-            [self.table.oid, str(self.name), self.pipeline.name, self.claim.scope],
+            f"SELECT number, data_xid, table_rows, drifted FROM {receipts.RECEIPTS} r {where} "
+            "ORDER BY number",
+            about,
         ).fetchall()
+        kinds = self.connection.execute(
+            f"SELECT scope, max(number) FROM {receipts.RECEIPTS} r {where} AND scope <> '' "
+            "GROUP BY scope",
+            about,
+        ).fetchall()
+        claim = self.claim
+        others = [number for kind, number in kinds if not claim.leaves_others_alone_by(kind)]
         left = next((rows for _, _, rows, _ in reversed(found) if rows is not None), None)
         ours = {xid & _LOW for _, xid, _, _ in found}
-        return ours, left, [number for number, _, _, drifted in found if drifted]
+        return ours, left, [*(number for number, _, _, drifted in found if drifted), *others]
 
     def _next_transaction(self) -> int:
         found = self.connection.execute(
