@@ -479,6 +479,35 @@ def test_hadoop_files_do_what_local_files_do(spark: Any, tmp_path: Path) -> None
         assert files.listed(root) == []
 
 
+def test_a_dropped_partition_is_noticed_behind_a_publish_of_another_window(
+    tables: Tables,
+) -> None:
+    """The merge in between makes a manifest without the partition, and says that it was gone."""
+    lab, target = tables.lab, tables.target(partition_by="region")
+    write = Merge(key="id", sequence_by="seq")
+    one = lab.job([(1, "a", 1, "EU"), (2, "a", 1, "US")], REGIONS, target=target, write=write)
+    two = lab.job([(3, "b", 1, "US")], REGIONS, target=target, write=write)
+    lab.run(one, "2026-04-25")
+    tables.sql("ALTER TABLE {t} DROP PARTITION (region = 'EU')")
+    lab.run(two, "2026-04-26")
+    assert lab.run(one, "2026-04-25").state == "published"
+    assert [item[0] for item in tables.rows()] == [1, 2, 3]
+
+
+def test_a_location_that_was_set_back_is_noticed(tables: Tables) -> None:
+    """Each partition's manifest is in order; they are only not of one publish any more."""
+    lab, target = tables.lab, tables.target(partition_by="region")
+    write = Merge(key="id", sequence_by="seq")
+    one = lab.job([(1, "a", 1, "EU"), (2, "a", 1, "US")], REGIONS, target=target, write=write)
+    two = lab.job([(3, "b", 1, "EU"), (4, "b", 1, "US")], REGIONS, target=target, write=write)
+    lab.run(one, "2026-04-25")
+    before = {item["region"]: os.path.dirname(item["f"]) for item in _places(tables)}["EU"]
+    lab.run(two, "2026-04-26")
+    tables.sql(f"ALTER TABLE {{t}} PARTITION (region = 'EU') SET LOCATION '{before}'")
+    assert lab.run(two, "2026-04-26").state == "published"
+    assert [item[0] for item in tables.rows()] == [1, 2, 3, 4]
+
+
 def test_a_lock_file_has_one_owner_and_ends_with_its_age(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from test_contract import row
 
 from setpoint import (
     InsertNew,
@@ -156,3 +157,68 @@ def test_an_audit_of_a_column_that_is_not_there_finds_none_of_ours(
     with pytest.raises(SetpointError, match=name):
         lab.run(job)
     assert db.all("SELECT * FROM out") == []
+
+
+ORDERS = "id int, status string, seq long, d date"
+MERGE = Merge(key="id", sequence_by="seq")
+
+
+def test_a_merge_after_an_update_by_hand_does_not_hide_it(lab: Any, db: Any) -> None:
+    """Its rows are of the pipeline's own transaction afterwards, and their number is the same."""
+    one = lab.job([row(1, "right", 5), row(2)], ORDERS, target=OUT, write=MERGE)
+    late = lab.job([row(1, "late", 3)], ORDERS, target=OUT, write=MERGE)
+    lab.run(one, "2026-04-25")
+    db.all("UPDATE out SET status = 'wrong', seq = 0 WHERE id = 1")
+    lab.run(late, "2026-04-26")
+    assert lab.run(one, "2026-04-25").state == "published"
+    assert db.all("SELECT status, seq FROM out WHERE id = 1") == [("right", 5)]
+    assert [lab.run(late, "2026-04-26").state, lab.run(one, "2026-04-25").state] == [
+        "unchanged"
+    ] * 2
+
+
+def test_a_merge_after_a_row_was_swapped_for_another_does_not_hide_it(lab: Any, db: Any) -> None:
+    """The count is right, and the row that somebody inserted is overwritten by the merge."""
+    one = lab.job([row(1), row(2)], ORDERS, target=OUT, write=MERGE)
+    two = lab.job([row(3, "two", 5), row(4)], ORDERS, target=OUT, write=MERGE)
+    lab.run(one, "2026-04-25")
+    db.all("DELETE FROM out WHERE id = 1")
+    db.all("INSERT INTO out SELECT 3, status, 0, d FROM out WHERE id = 2")
+    lab.run(two, "2026-04-26")
+    lab.run(one, "2026-04-25")
+    assert db.all("SELECT id FROM out ORDER BY id") == [(1,), (2,), (3,), (4,)]
+
+
+def test_publishes_one_after_another_are_no_drift(lab: Any, db: Any) -> None:
+    """Neither its own rows nor those that were there before it."""
+    db.all("CREATE TABLE out (id int, status text, seq bigint, d date)")
+    db.all("INSERT INTO out VALUES (77, 'old', 1, '2026-01-01')")
+    days = ["2026-04-25", "2026-04-26", "2026-04-27"]
+    jobs = [lab.job([row(number)], ORDERS, target=OUT, write=MERGE) for number in (1, 2, 3)]
+    for job, day in zip(jobs, days, strict=True):
+        lab.run(job, day)
+    assert db.all("SELECT count(*) FROM setpoint.receipts WHERE drifted") == [(0,)]
+    assert [lab.run(job, day).state for job, day in zip(jobs, days, strict=True)] == [
+        "unchanged"
+    ] * 3
+
+
+def test_a_window_that_was_merged_under_other_names_of_columns_is_looked_at(
+    lab: Any, db: Any
+) -> None:
+    """Its order was another column's while two of them had each other's names."""
+    columns = "id int, status string, seq long, alt long"
+    one = lab.job([(1, "right", 5, 0)], columns, target=OUT, write=MERGE)
+    late = lab.job([(1, "late", 3, 0)], columns, target=OUT, write=MERGE)
+
+    def swap() -> None:
+        for old, new in (("seq", "x"), ("alt", "seq"), ("x", "alt")):
+            db.all(f"ALTER TABLE out RENAME COLUMN {old} TO {new}")
+
+    lab.run(one, "2026-04-25")
+    swap()
+    lab.run(late, "2026-04-26")
+    swap()
+    lab.run(one, "2026-04-25")
+    lab.run(late, "2026-04-26")
+    assert db.all("SELECT status FROM out") == [("right",)]

@@ -32,7 +32,7 @@ def hint_id(pipeline: str, window: str) -> str:
 def shared_number(last: int, start: datetime) -> int:
     """The shared number after a publish of the window that begins at `start`."""
     own = -((_FIRST - start) // _MINUTE)  # rounded up: inside the window
-    newest = max(_minutes(last), own)
+    newest = max(_minutes(last), min(own, (1 << _MINUTES) - 1))
     return ((count_of(last) + 1) << _MINUTES) + newest
 
 

@@ -96,7 +96,7 @@ def properties_after(
     if version is not None:
         # What was rolled back has to be known after the snapshots that tell of it have expired.
         last = {
-            window: item.undone if version.was_rolled_back(item) else item
+            window: item.undone if version.was_rolled_back(pipeline, item) else item
             for window, item in version.last_publishes(pipeline).items()
         }
     last |= {item.window: LastPublish(item.generation, sequence) for item in receipts}
@@ -118,7 +118,7 @@ def _places_after(
     counting = {
         place: last
         for place, last in before.items()
-        if version is not None and not version.was_rolled_back(last)
+        if version is not None and not version.was_rolled_back(receipts[0].pipeline, last)
     }
     if not receipts[0].pattern.startswith(Merge.name):
         return counting  # other patterns say nothing about removed keys

@@ -13,6 +13,7 @@ from setpoint.model.receipt import ENVELOPE, Receipt, files_digest, unseal
 from setpoint.targets.claim import Past
 from setpoint.targets.iceberg import generations
 from setpoint.targets.iceberg.catalog import TableName, unreachable
+from setpoint.targets.iceberg.expired import Ancestors, ancestors
 from setpoint.targets.iceberg.generations import LastPublish
 from setpoint.targets.iceberg.manifests import KNOWN
 from setpoint.targets.iceberg.storage import Storage
@@ -143,25 +144,40 @@ class Version:
         """The places that count: named by receipts in the chain, or by one that expired."""
         receipts = (r for item in self.chain for r in self.receipts_in(item))
         places = self.tombstone_places(pipeline)
-        kept = {place for place, last in places.items() if not self.was_rolled_back(last)}
+        kept = {place for place, last in places.items() if not self.was_rolled_back(pipeline, last)}
         return tombstones.named(receipts, pipeline, kept)
 
-    def was_rolled_back(self, publish: LastPublish) -> bool:
+    def was_rolled_back(self, pipeline: str, publish: LastPublish) -> bool:
         """Whether a publish is known not to have led to what main holds.
 
-        Every commit of ours writes down what it knows of the publishes before it, so that this
-        is known after the snapshots have expired too.
+        Every commit of a pipeline writes down what it knows of the publishes before it, so that
+        this is known after the snapshots have expired too. Where none of its commits is left,
+        earlier metadata files are asked.
         """
         if publish.was_undone or not self.chain:
             return True
-        numbers = {number(item) for item in self.chain}
-        if publish.sequence in numbers:
+        if publish.sequence in self._numbers:
             return False
         if not self.has_order or not self.is_number(publish.sequence):
             return publish.sequence in map(number, self.table.snapshots())
-        return publish.sequence > min(numbers)
+        if publish.sequence > min(self._numbers):
+            return True
+        return not self._is_vouched_for(pipeline) and self._expired.lack(publish.sequence)
 
-    @property
+    @cached_property
+    def _numbers(self) -> frozenset[int]:
+        return frozenset(number(item) for item in self.chain)
+
+    @cached_property
+    def _expired(self) -> Ancestors:
+        return ancestors(self.table, self.chain[-1])
+
+    @cache  # noqa: B019 - a version lives for one look
+    def _is_vouched_for(self, pipeline: str) -> bool:
+        """Whether a commit of a pipeline is kept: it has marked what was rolled back before it."""
+        return any(r.pipeline == pipeline for item in self.chain for r in self.receipts_in(item))
+
+    @cached_property
     def has_order(self) -> bool:
         """Whether commits have growing numbers; those of format version 1 have none.
 

@@ -114,14 +114,15 @@ class Slices:
             files = self.files(windows)
         elif isinstance(self._pipeline.write, Replace):
             files = dict.fromkeys(windows, SliceFiles(inside=list(self._version.files)))
-        publishes = self._version.last_publishes(self._pipeline.name)
+        name = self._pipeline.name
+        publishes = self._version.last_publishes(name)
         newest = ""
         if self._pipeline.newest_counts:
             counting = (
-                w for w, last in publishes.items() if not self._version.was_rolled_back(last)
+                w for w, last in publishes.items() if not self._version.was_rolled_back(name, last)
             )
             chain = (r for item in self._version.chain for r in self._version.receipts_in(item))
-            held = (receipt.window for receipt in chain if receipt.pipeline == self._pipeline.name)
+            held = (receipt.window for receipt in chain if receipt.pipeline == name)
             newest = newest_of({*counting, *held}, self._pipeline)
         return {
             window: self._state(window, files.get(window), publishes, remembered, newest)
@@ -142,7 +143,7 @@ class Slices:
         found: tuple[Receipt, int | None] | None = None
         if last is not None:
             found = version.receipt(name, window.id, last)
-            if found is None and not version.was_rolled_back(last):
+            if found is None and not version.was_rolled_back(name, last):
                 found = remembered().get((window.id, generation))
         rows = self._count(files)
         if not generation or found is None:

@@ -199,8 +199,8 @@ class Publishing:
         work.lock()
         there = connection.execute(f"SELECT count(*) FROM {stage.source}").fetchone()
         self._refuse_lost_rows(int(there[0]) if there else 0, connection, stage)
-        seen, rows = look(connection, self.name)
-        left = receipts.rows_left(connection, table.oid, self.name, self.run.pipeline.name)
+        left = receipts.last_keyed(connection, table.oid, self.name, self.run.pipeline.name)
+        found = look(connection, self.name, left)
         if left is None:
             work.adopt_removals()  # once for a table: it scans all removals of the database
         notes: tuple[str, ...] = ()
@@ -209,7 +209,6 @@ class Publishing:
             notes = kept_stored(kept)
         else:
             more = work.merge()
-        drifted = left is not None and left != rows
         (receipt,) = self.receipts
         self._insert(
             connection,
@@ -217,9 +216,9 @@ class Publishing:
             table,
             xid,
             None,
-            seen=seen,
-            table_rows=rows + more,
-            drifted=drifted,
+            seen=found.seen,
+            table_rows=found.rows + more,
+            drifted=found.drifted,
         )
         return notes
 

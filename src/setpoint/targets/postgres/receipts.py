@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 RECEIPTS = f"{OURS}.receipts"
 TOMBSTONES = f"{OURS}.tombstones"
 _TURNS = 5
-# `table_rows` counts the table after a keyed write; `drifted` tells that the count was not what the
-# receipt before had left. `scope` says by which definition it was published (`Claim.kind_of`).
-# `columns` are the attribute numbers of the columns that were written, in receipts of a time when
-# these did not say so themselves.
+# `table_rows` counts the table after a keyed write; `drifted` tells that the table was not as the
+# receipt before had left it: another count, or rows of others. `scope` says by which definition
+# it was published (`Claim.kind_of`). `columns` are the attribute numbers of the columns that were
+# written, in receipts of a time when these did not say so themselves.
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS {RECEIPTS} (
     number bigint GENERATED ALWAYS AS IDENTITY,
@@ -122,6 +122,15 @@ class Landed:
     columns: Sequence[int] | None
 
 
+@dataclass(frozen=True)
+class Left:
+    """What a keyed write left: the table's rows, the transactions it saw, and its own."""
+
+    rows: int
+    seen: str
+    xid: int
+
+
 def ensure_schema(connection: psycopg.Connection[Any]) -> None:
     """The schema `setpoint` with its tables, made on first use, by several at once if need be."""
     import psycopg
@@ -215,16 +224,16 @@ def latest(
     return {row[0]: Landed(_read(row[1]), *row[2:]) for row in found}
 
 
-def rows_left(
+def last_keyed(
     connection: psycopg.Connection[Any], table: int, name: TableName, pipeline: str
-) -> int | None:
-    """How many rows the pipeline's last keyed write left in the table."""
+) -> Left | None:
+    """What the pipeline's last keyed write left behind."""
     found = connection.execute(
-        f"SELECT table_rows FROM {RECEIPTS} r WHERE {of_table('r', '$1', '$2')} "
+        f"SELECT table_rows, seen, data_xid FROM {RECEIPTS} r WHERE {of_table('r', '$1', '$2')} "
         "AND pipeline = $3 AND table_rows IS NOT NULL ORDER BY number DESC LIMIT 1",
         [table, str(name), pipeline],
     ).fetchone()
-    return found[0] if found else None
+    return Left(*found) if found else None
 
 
 def forget_removals(connection: psycopg.Connection[Any], name: TableName) -> None:

@@ -28,13 +28,15 @@ from setpoint.targets.claim import Claim
 from setpoint.targets.postgres import receipts
 from setpoint.targets.postgres.catalog import StoredTable
 from setpoint.targets.postgres.names import TableName, literal, quote
-from setpoint.targets.postgres.receipts import Landed
+from setpoint.targets.postgres.receipts import Landed, Left
 from setpoint.targets.refusals import no_slice_column
 
 if TYPE_CHECKING:
     import psycopg
 
 _LOW = 0xFFFFFFFF
+# Ids of rows are of 32 bits: transactions further apart than this cannot be put in order.
+_FAR = 1_000_000_000
 _TEXTS = ("text", "character varying", "character")
 # By transaction: how many rows it wrote that are there now.
 Writers = Mapping[int, int]
@@ -261,30 +263,63 @@ class Slices:
         return int(found[0]) if found else 0
 
 
-def look(connection: psycopg.Connection[Any], name: TableName) -> tuple[str, int]:
-    """The transactions whose rows are seen now, for `was_seen`, and the number of rows.
+@dataclass(frozen=True)
+class Look:
+    """What a keyed write finds in its table.
+
+    `seen` tells of the transactions whose rows are there (`was_seen`), `rows` is their number.
+    `drifted`: the table is not as the pipeline's last keyed write left it.
+    """
+
+    seen: str
+    rows: int
+    drifted: bool
+
+
+def look(connection: psycopg.Connection[Any], name: TableName, left: Left | None) -> Look:
+    """The rows of a table before a keyed write, in one pass.
 
     A snapshot names the transactions that are running, but not their subtransactions, whose ids
     rows written after a SAVEPOINT have. So the writers of the rows themselves are listed, from
-    the oldest running transaction on: a subtransaction's id is greater than its parent's.
+    the oldest running transaction on: a subtransaction's id is greater than its parent's. Those
+    that are younger than the last keyed write's oldest are listed too: rows that it neither saw
+    nor wrote are of others, and this write may hide them.
     """
+    before = oldest_running(left.seen) if left else None
     found = connection.execute(
         "WITH s AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS low, "
-        "pg_snapshot_xmax(pg_current_snapshot()) AS high) "
-        "SELECT (SELECT low::text FROM s), (SELECT high::text::int8 FROM s), count(*), "
+        "pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS high), since AS MATERIALIZED ("
+        "SELECT greatest(age(low::xid), CASE "
+        f"WHEN high - $1::int8 < {_FAR} THEN high - $1::int8 END) AS age FROM s) "
+        "SELECT (SELECT low::text FROM s), (SELECT high FROM s), count(*), "
         "coalesce(array_agg(DISTINCT xmin::text::int8) FILTER (WHERE age(xmin) BETWEEN "
-        f"-1000000000 AND (SELECT age(low::xid) FROM s)), '{{}}') FROM {name.sql}"
+        f"-{_FAR} AND (SELECT age FROM since)), '{{}}') FROM {name.sql}",
+        [before],
     ).fetchone()
     low, high, rows, writers = found or ("0", 0, 0, [])
-    return f"{low}:{','.join(str(full_xid(xid, high)) for xid in writers)}", rows
+    young = [full_xid(xid, high) for xid in writers]
+    running = ",".join(str(xid) for xid in young if xid >= int(low))
+    moved = left is not None and (
+        rows != left.rows
+        or before is None
+        or high - before >= _FAR
+        or any(xid != left.xid and not was_seen(xid, left.seen) for xid in young)
+    )
+    return Look(f"{low}:{running}", rows, moved)
+
+
+def oldest_running(seen: str) -> int | None:
+    """The oldest transaction that was running at a look; None where none is told of."""
+    low, separator, writers = seen.partition(":")
+    return int(low) if separator and ":" not in writers else None
 
 
 def was_seen(xid: int, seen: str) -> bool:
     """Whether a `look` saw the rows of a transaction; no look has seen nothing."""
-    low, separator, writers = seen.partition(":")
-    if not separator or ":" in writers:
+    low = oldest_running(seen)
+    if low is None:
         return False
-    return xid < int(low) or str(xid) in writers.split(",")
+    return xid < low or str(xid) in seen.partition(":")[2].split(",")
 
 
 def full_xid(xmin: int, newest: int) -> int:
