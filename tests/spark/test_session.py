@@ -78,6 +78,22 @@ def run_script(script: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+def test_a_session_that_does_not_start_says_why(tmp_path: Path) -> None:
+    """The cause is Java's; it has to be asked for before its JVM is ended."""
+    script = f"""
+from setpoint.errors import UsageError
+from setpoint.spark.session import Sessions, SparkSettings
+conf = {{"spark.eventLog.enabled": "true", "spark.eventLog.dir": "{tmp_path}/none"}}
+try:
+    Sessions(SparkSettings("local[1]", conf=conf)).get()
+except UsageError as error:
+    print(error.code, error.why)
+"""
+    done = run_script(script)
+    assert done.stdout.startswith("SP-S01 FileNotFoundException: "), done.stderr
+    assert f"{tmp_path}/none does not exist" in done.stdout
+
+
 @pytest.mark.slow
 def test_a_session_starts_restarts_and_stops_without_a_word(has_delta_connector: bool) -> None:
     """Start, restart with a connector and stop print nothing but what the caller prints."""

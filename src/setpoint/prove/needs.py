@@ -18,8 +18,6 @@ from setpoint.prove.watch.bounds import Bounds
 from setpoint.prove.watch.watch import Needs, Watch
 
 _NAMED = 5
-_EVENT_LOG = ("spark.eventLog.enabled", "spark.eventLog.dir")
-_EVENTS = "/tmp/spark-events"  # where Spark puts them by itself
 
 
 @dataclass
@@ -34,16 +32,12 @@ class Watched:
         self.unwatched = self.watch.unwatched
 
     @contextmanager
-    def begun(
-        self, remote: tuple[str, ...], scratch: str, master: str, logs: tuple[str, ...] = ()
-    ) -> Iterator[None]:
+    def begun(self, remote: tuple[str, ...], scratch: str, master: str) -> Iterator[None]:
         """Watch the block. `remote` are inputs that are read where they are, on other machines.
 
-        `scratch` is the URL of a server that a proof writes to, `master` where Spark runs, `logs`
-        the folders where every session of it writes down what it does.
+        `scratch` is the URL of a server that a proof writes to, `master` where Spark runs.
         """
-        found = self.watch.needed(self.bounds)
-        needs = replace(found, folders=tuple(dict.fromkeys((*found.folders, *logs))))
+        needs = self.watch.needed(self.bounds)
         ports = {item.port for item in needs.addresses if item.kind == "host"} if remote else set()
         within = replace(
             self.bounds,
@@ -83,15 +77,6 @@ def remote_inputs(pipeline: Pipeline, inputs: Inputs, adapters: Adapters) -> tup
 def master_of(config: Config) -> str:
     """Where Spark runs."""
     return (config.remote.reveal() if config.remote else config.master) or "local"
-
-
-def logs_of(config: Config) -> tuple[str, ...]:
-    """The folders on this machine where Spark writes down what its sessions do."""
-    said = {name: value.reveal() for name, value in config.conf.items() if name in _EVENT_LOG}
-    enabled, place = (said.get(name, "") for name in _EVENT_LOG)
-    if enabled.lower() != "true" or not _is_path(place or "file:/tmp/spark-events"):
-        return ()
-    return (os.path.realpath(place.removeprefix("file://").removeprefix("file:") or _EVENTS),)
 
 
 def _is_local(pipeline: Pipeline, name: str, adapters: Adapters) -> bool:

@@ -18,6 +18,7 @@ from setpoint.project.config import Config
 
 CATALOG = CONNECTION = "setpoint_proof"
 _WAREHOUSE = "spark.sql.warehouse.dir"
+_EVENT_LOG = "spark.eventLog.enabled"
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,17 @@ class Redirection:
             "warehouse": Secret(self.tables, whole=False),
         }
         ledger = f"sqlite:////{os.path.join(self.folder, 'ledger.db').lstrip('/')}"
+        conf = config.conf if self.scratch_metastore else self._own_metastore(config.conf)
+        if not _is_elsewhere(config):
+            # Production's history has no place for trials, and each session adds a file to it.
+            conf = {**conf, **settings_of({_EVENT_LOG: "false"})}
         return replace(
             config,
             ledger=Secret(ledger, whole=False),
             landing=os.path.join(self.folder, "landing"),
             catalogs={**config.catalogs, CATALOG: catalog},
             connections={**config.connections, CONNECTION: self.server},
-            conf=config.conf if self.scratch_metastore else self._own_metastore(config.conf),
+            conf=conf,
         )
 
     def _own_metastore(self, conf: Mapping[str, Secret]) -> dict[str, Secret]:
@@ -129,6 +134,11 @@ def _options(conf: Mapping[str, Secret]) -> dict[str, str]:
     from setpoint.spark.submit import JAVA_OPTIONS
 
     return revealed({name: value for name, value in conf.items() if name == JAVA_OPTIONS})
+
+
+def _is_elsewhere(config: Config) -> bool:
+    """Whether Spark is at a Connect address, where a session cannot change such settings."""
+    return bool(config.remote or (not config.master and os.environ.get("SPARK_REMOTE")))
 
 
 def slug(trial: str) -> str:

@@ -29,7 +29,7 @@ from setpoint.prove.guard import Guard
 from setpoint.prove.inputs import Inputs, Preparation, Sample
 from setpoint.prove.likeness import Likeness
 from setpoint.prove.metastore import forget_database, make_database, own_metastore
-from setpoint.prove.needs import Watched, logs_of, master_of, remote_inputs
+from setpoint.prove.needs import Watched, master_of, remote_inputs
 from setpoint.prove.redirection import Redirection
 from setpoint.prove.request import Spec
 from setpoint.prove.scratch import scratch_database
@@ -235,7 +235,7 @@ def sandbox_at(
         sandbox.windows = [item for item in windows if not sandbox.inputs.missing(item)]
         remote = remote_inputs(pipeline, sandbox.inputs, project.adapters)
         scratch = redirection.server.reveal() if config.prove_postgres else ""
-        with sandbox.watched.begun(remote, scratch, master_of(config), logs_of(config)):
+        with sandbox.watched.begun(remote, scratch, master_of(config)):
             yield sandbox
 
 

@@ -237,9 +237,10 @@ def _start(settings: SparkSettings, connectors: frozenset[str]) -> SparkSession:
         try:
             return SparkSession.builder.config(map={**conf}).getOrCreate()
         except Exception as error:
+            where = scrubbed(f"on {conf['spark.master']}", secrets)
+            failure = _not_started(where, error, secrets)  # only a JVM that runs has the words
             stop_jvm()
-            where = f"on {conf['spark.master']}"
-            raise _not_started(scrubbed(where, secrets), error, secrets) from error
+            raise failure from error
 
 
 def redaction(conf: Mapping[str, Secret]) -> str:

@@ -81,6 +81,22 @@ def test_the_configuration_names_no_place_of_production_to_write_to(tmp_path: Pa
     assert "/sandbox/warehouse/_metastore" in database
 
 
+@pytest.mark.parametrize("redirection", [REDIRECTION, replace(REDIRECTION, scratch_metastore=True)])
+def test_trials_write_no_event_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redirection: Redirection
+) -> None:
+    """Whoever asks for one, Spark's own defaults included; a Connect server has its own."""
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    name = "spark.eventLog.enabled"
+    config = Config(tmp_path)
+    assert redirection.config(config).conf[name].reveal() == "false"
+    asked = redirection.config(replace(config, conf={name: "true"}))
+    assert asked.conf[name].reveal() == "false"
+    assert name not in redirection.config(replace(config, remote="sc://h:15002")).conf
+    monkeypatch.setenv("SPARK_REMOTE", "sc://h:15002")
+    assert name not in redirection.config(config).conf
+
+
 def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:
     """Another process gets the same values."""
     spec = Spec(

@@ -11,9 +11,10 @@ from itertools import dropwhile
 from setpoint.model.proof import Result
 from setpoint.prove.causes import Varied
 from setpoint.prove.command.ground import TOGETHER, Clean, Ground
-from setpoint.prove.command.moments import Moment, Observed, chosen
+from setpoint.prove.command.moments import SHORT, Moment, Observed, chosen
 
-_TRIES = 3
+_TRIES, _NEAR = 3, 12
+"""Tries for a moment, and those that may miss it because others had the processor."""
 _TOGETHER, _ALONE = 30.0, 2.0
 _LOOK = 0.01
 _OVER = Moment("end")
@@ -179,15 +180,24 @@ def _hit(
 ) -> Moment | None:
     """Kill at a moment, or at one in the middle just after it; None when it cannot be hit.
 
-    Who is over after the last change has left what a kill would have left, and a machine may die
+    A kill between the making of a file and its filling is taken only if no other can be had. Who
+    is over after the last change has left what a kill would have left, and a machine may die
     before anybody knows that it is over.
     """
-    for _ in range(_TRIES):
+    missed = near = 0
+    while missed < _TRIES and near < _NEAR:
         ground.tell(f"killed {moment.words}")
         prepare()
         ended, seen = ground.watched(moment, usual)
-        if seen.killed and is_hit(seen, moment):
+        hit = seen.killed and is_hit(seen, moment)
+        if hit and not seen.amid:
             return moment
+        if seen.killed and seen.held and usual.seconds < SHORT:
+            near += 1
+        else:
+            missed += 1
+    if hit:
+        return moment
     is_last = moment.sort == "after" and moment.number == moment.of
     is_over = ended.code == 0 and seen.changes == usual.changes
     return _OVER if is_last and is_over else None

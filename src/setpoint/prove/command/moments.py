@@ -22,9 +22,9 @@ from setpoint.prove.processes import LIMIT, Process
 _INTERVAL = 0.003
 _SHARE = 4
 _HELD = 0.001
-_ANSWER = 0.005
 _RUNS, _STANDS = 0.0003, 0.002
-_SHORT = 20.0
+SHORT = 20.0
+"""Seconds that a command takes for which it is no trouble to be run slowly, or often."""
 _PATIENCE = 5.0
 _STUCK = 2.0
 """Seconds for which somebody may wait behind a lock of ours that queues itself."""
@@ -73,6 +73,8 @@ class Observed:
     """Whether writers were held between two commits."""
     flags: frozenset[tuple[str, str]] = frozenset()
     """Files, each with its place, that were empty while something else happened, or for long."""
+    amid: bool = False
+    """Whether the kill came after a file was made, and before it was filled."""
 
 
 def chosen(seen: Observed, *, few: bool) -> tuple[Moment, ...]:
@@ -155,13 +157,14 @@ class _Watcher:
         self._changes: list[str] = []
         self._made: tuple[str, frozenset[str], float] | None = None
         self._flags = set(usual.flags if usual else ())
-        self._beneath = self._killed = False
+        self._beneath = self._killed = self._stands = False
         self._first: float | None = None
         self._start = self._end = now()
+        self._process: Process | None = None
 
     def follow(self, process: Process, limit: float) -> None:
         """Look again and again, until the process has ended or its moment has come."""
-        self._start, stands = self._now(), False
+        self._start, self._process = self._now(), process
         while process.running and self._now() - self._start < limit:
             began = self._now()
             if self._look():
@@ -170,12 +173,11 @@ class _Watcher:
                 process.kill()
                 self._killed = True
                 break
-            if self._is_close():
+            if self._passing and self._is_next():
                 _step(process)
-                stands = True
-            elif stands:
+            elif self._stands:
                 _signal(process, signal.SIGCONT)
-                stands = False
+                self._stands = False
             else:
                 spent = (self._now() - began) * _SHARE
                 time.sleep(_HELD if self._held else max(_INTERVAL, spent))
@@ -202,6 +204,7 @@ class _Watcher:
             self._killed,
             self._held,
             frozenset(self._flags),
+            amid=self._killed and self._made is not None,
         )
 
     def _look(self) -> bool:
@@ -214,9 +217,8 @@ class _Watcher:
             if self._gate_of(name) is not None or (sight := eye.look()) == self._last[name]:
                 continue
             if self._passing:
-                # A commit came first, and its answer may still be on the way.
-                time.sleep(_ANSWER)
-                if self._look_at_gates():
+                # A commit may have come first.
+                if self._look_at_gates(sure=True):
                     return True
             self._record(name, sight)
             if self._has_come():
@@ -237,11 +239,12 @@ class _Watcher:
                     return True
         return False
 
-    def _look_at_gates(self) -> bool:
+    def _look_at_gates(self, *, sure: bool = False) -> bool:
         for name, eye in self._eyes.items():
             if (gate := self._gate_of(name)) is None:
                 continue
-            if not gate.is_closed():
+            asked = name in self._passing and (sure or self._stands)
+            if not (gate.is_committed() if asked else gate.is_closed()):
                 self._free(name, gate)
                 continue
             # Behind a closed gate nothing changes, but for what has just passed.
@@ -267,6 +270,10 @@ class _Watcher:
         if len(self._changes) >= _MOST:
             self._leave_open(name, gate)
             return
+        if self._is_next() and self._process is not None:
+            # From here on it runs in steps: it may be done before anybody looks again.
+            _signal(self._process, signal.SIGSTOP)
+            self._stands = True
         gate.let_one_pass()
         self._passing.add(name)
         self._behind.pop(name, None)
@@ -339,14 +346,14 @@ class _Watcher:
             return False
         return self._now() - self._start >= self._usual.first / 2
 
-    def _is_close(self) -> bool:
-        """Whether the transaction under way may be the one after which to kill.
+    def _is_next(self) -> bool:
+        """Whether the next transaction may be the one after which to kill.
 
         What follows it may be microseconds away, a mark in a file for one.
         """
         match self._until:
-            case Moment("after", number) if self._passing and len(self._changes) == number - 1:
-                return self._usual is not None and self._usual.seconds < _SHORT
+            case Moment("after", number) if len(self._changes) == number - 1:
+                return self._usual is not None and self._usual.seconds < SHORT
             case _:
                 return False
 

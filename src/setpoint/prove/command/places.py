@@ -42,6 +42,13 @@ class Gate(Protocol):
         """Whether no writer can begin now; what was under way has been committed."""
         ...
 
+    def is_committed(self) -> bool:
+        """Whether the writer that was let pass is done, as its server knows it; then it is closed.
+
+        Who waits for that to be told sees it late on a busy machine.
+        """
+        ...
+
     def waiting(self) -> Waiting:
         """Which writers stand before the gate."""
         ...

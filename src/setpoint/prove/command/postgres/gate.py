@@ -13,6 +13,7 @@ that refers to this one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ _CHECKED = """
 SELECT pg_catalog.set_config(name, '1s', false) FROM pg_catalog.pg_settings
 WHERE name = 'client_connection_check_interval'
 """
+_ANSWER = 0.001
 _QUEUED = "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = $1 AND NOT granted)"
 
 
@@ -122,6 +124,13 @@ class PostgresGate:
     def is_closed(self) -> bool:
         return self._front.look() or self._front.failed
 
+    def is_committed(self) -> bool:
+        if not self.is_closed() and self._is_queued(self._front):
+            return False
+        while not self.is_closed():
+            time.sleep(_ANSWER)  # it was granted, and the answer is on its way
+        return True
+
     def waiting(self) -> Waiting:
         found = self._waiters()
         others = sum(1 for pid, name in found if name != self._name and pid in self._before)
@@ -129,7 +138,7 @@ class PostgresGate:
 
     def let_one_pass(self) -> None:
         self._back.ask()
-        while not (self._back.look() or self._back.failed or self._is_queued()):
+        while not (self._back.look() or self._back.failed or self._is_queued(self._back)):
             pass  # it takes the server a moment to queue what it was sent
         self._front.release()
         self._front, self._back = self._back, self._front
@@ -146,6 +155,6 @@ class PostgresGate:
         own = [self._front.pid, self._back.pid, self._looking.info.backend_pid]
         return self._looking.execute(_WAITERS, [self._table.sql, own]).fetchall()
 
-    def _is_queued(self) -> bool:
-        found = self._looking.execute(_QUEUED, [self._back.pid]).fetchone()
+    def _is_queued(self, lock: _Lock) -> bool:
+        found = self._looking.execute(_QUEUED, [lock.pid]).fetchone()
         return bool(found and found[0])
