@@ -216,10 +216,8 @@ class _Watcher:
         for name, eye in self._eyes.items():
             if self._gate_of(name) is not None or (sight := eye.look()) == self._last[name]:
                 continue
-            if self._passing:
-                # A commit may have come first.
-                if self._look_at_gates(sure=True):
-                    return True
+            if self._passing and self._look_at_gates(sure=True):
+                return True  # a commit came first
             self._record(name, sight)
             if self._has_come():
                 return True
