@@ -263,7 +263,10 @@ def test_a_proof_that_is_ended_restores_and_keeps_its_results(
     counted += "runs.write_text((runs.read_text() if runs.exists() else '') + 'x')\n"
     hanging = "if len(runs.read_text()) == 3:\n    pathlib.Path('pid').write_text(str(os.getpid()))"
     words = proving(counted + JOB + hanging + "\n    time.sleep(600)\n")
+    # Whoever runs the tests may have it ignored, and a process that was told to ignores it too.
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     prover = started(["-m", "setpoint", *words, "--only", "twice,thrice"])
+    signal.signal(signal.SIGHUP, ignored)
     while not (Path("pid").exists() and Path("pid").read_text()) and prover.poll() is None:
         time.sleep(0.01)
     prover.send_signal(number)

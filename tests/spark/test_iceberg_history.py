@@ -121,6 +121,62 @@ def test_a_window_that_expired_in_the_ordinary_way_still_supersedes(lab: Any, la
     assert "superseded" in lab.plan(changed, FIRST).reason
 
 
+@pytest.mark.parametrize("kept", ["the newest", "all but one in the middle"])
+def test_a_window_supersedes_after_pyiceberg_expired_it(lab: Any, lake: Any, kept: str) -> None:
+    """It takes its parent out of a snapshot: that looks like a snapshot that never had one."""
+    cell = cell_of(lab, lake)
+    job, changed = by_day(cell, Replace()), by_day(cell, Replace(), audits=[not_null("id")])
+    for day in (FIRST, SECOND):
+        lab.run(job, day)
+    lake.spark.sql("INSERT INTO lake.sales.orders SELECT * FROM lake.sales.orders WHERE id < 0")
+    lake.spark.sql("DELETE FROM lake.sales.orders WHERE id < 2")
+    rows = lake.rows()
+    ids = [item.snapshot_id for item in lake.table().snapshots()]
+    gone = ids[:-1] if kept == "the newest" else ids[-2:-1]
+    lake.table().maintenance.expire_snapshots().by_ids(gone).commit()
+    assert "superseded" in lab.plan(changed, FIRST).reason
+    lab.run(changed, FIRST)
+    assert lake.rows() == rows
+
+
+@pytest.mark.parametrize("others_publish", [False, True])
+def test_a_window_that_was_rolled_back_to_its_earlier_publish_supersedes_after_expiry(
+    lab: Any, lake: Any, others_publish: bool
+) -> None:
+    cell = cell_of(lab, lake)
+    job, changed = by_day(cell, Replace()), by_day(cell, Replace(), audits=[not_null("id")])
+    lab.run(job, FIRST)
+    lab.run(job, SECOND)
+    second = lake.table().current_snapshot().snapshot_id
+    lab.run(changed, SECOND, force=True)
+    roll_back(lake, second)
+    if others_publish:
+        lab.run(changed, FIRST, force=True)
+    lake.spark.sql(COMPACT)
+    rows = lake.rows()
+    expire(lake)
+    assert "superseded" in lab.plan(job, FIRST).reason
+    lab.run(job, FIRST)
+    assert lake.rows() == rows
+
+
+def test_a_window_that_was_rolled_back_is_known_after_pyiceberg_expired_all(
+    lab: Any, lake: Any
+) -> None:
+    cell = cell_of(lab, lake)
+    job, changed = by_day(cell, Replace()), by_day(cell, Replace(), audits=[not_null("id")])
+    lab.run(job, FIRST)
+    first = lake.table().current_snapshot().snapshot_id
+    lab.run(job, SECOND)
+    roll_back(lake, first)
+    lake.spark.sql(COMPACT)
+    current = lake.table().current_snapshot().snapshot_id
+    others = [s.snapshot_id for s in lake.table().snapshots() if s.snapshot_id != current]
+    lake.table().maintenance.expire_snapshots().by_ids(others).commit()
+    lab.run(changed, FIRST)
+    assert lake.rows() == _sorted(ONE)
+
+
 def test_a_removal_that_was_rolled_back_keeps_nothing_out(lab: Any, lake: Any) -> None:
     publish(lab, [row(5)], "2026-04-20")
     before = lake.table().current_snapshot().snapshot_id

@@ -103,6 +103,8 @@ def lose_ledger(player: Player, step: Step) -> None:
     player.bench.close()
     for file in (Path(player.root) / ".setpoint").glob("ledger.db*"):
         file.unlink()
+    after = player.place.after_lost_ledger
+    player.check([s for state in player.states for s in after(state)], "a lost ledger")
 
 
 _LIMITED = ("roll_back", "forget", "swap", "renew")

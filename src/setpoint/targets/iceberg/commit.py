@@ -95,10 +95,7 @@ def properties_after(
     last: dict[str, LastPublish] = {}
     if version is not None:
         # What was rolled back has to be known after the snapshots that tell of it have expired.
-        last = {
-            window: item.undone if version.was_rolled_back(pipeline, item) else item
-            for window, item in version.last_publishes(pipeline).items()
-        }
+        last = version.standing(pipeline)
     last |= {item.window: LastPublish(item.generation, sequence) for item in receipts}
     found = {generations.property_of(pipeline): generations.encode(last)}
     before = version.tombstone_places(pipeline) if version else {}

@@ -18,35 +18,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ancestors:
-    """The sequence numbers of the expired ancestors of a snapshot.
+    """The expired ancestors of a snapshot, newest first.
 
-    They are complete down to `since`; what lies further back nothing tells of.
+    They are complete down to the number `since`; what lies further back nothing tells of.
     """
 
-    numbers: frozenset[int]
+    snapshots: tuple[Snapshot, ...]
     since: int
 
     def lack(self, number: int) -> bool:
         """Whether a commit is known not to be among the ancestors."""
-        return number >= self.since and number not in self.numbers
+        numbers = (item.sequence_number or 0 for item in self.snapshots)
+        return number >= self.since and number not in numbers
 
 
 def ancestors(table: Table, oldest: Snapshot) -> Ancestors:
-    """The expired ancestors of the oldest snapshot that is kept, as far as files tell of them."""
-    known: dict[int, Snapshot] = {}
-    files = _earlier(table)
-    numbers, parent = set[int](), oldest.parent_snapshot_id
-    while parent is not None:
-        while parent not in known:
-            try:
-                known |= next(files)
-            except StopIteration:
-                return Ancestors(
-                    frozenset(numbers), min(numbers, default=oldest.sequence_number or 0)
-                )
-        number, parent = known[parent].sequence_number, known[parent].parent_snapshot_id
-        numbers.add(number or 0)
-    return Ancestors(frozenset(numbers), 0)
+    """The expired ancestors of the oldest snapshot that is kept, as far as files tell of them.
+
+    Some tools take the parent out of a snapshot when they expire it. A snapshot without one had
+    none only if it is the table's first, or was not there yet when an earlier file was written.
+    """
+    files, item = _earlier(table), oldest
+    passed: list[Snapshot] = []
+    known, roots = {oldest.snapshot_id: oldest}, set[int]()
+    while item.parent_snapshot_id is not None or not _is_root(item, roots):
+        if item.parent_snapshot_id in known:
+            item = known[item.parent_snapshot_id]
+            passed.append(item)
+            continue
+        found = next(files, None)
+        if found is None:
+            return Ancestors(tuple(passed), item.sequence_number or 0)
+        roots |= known.keys() - found.keys()
+        orphans = {key for key, snapshot in known.items() if snapshot.parent_snapshot_id is None}
+        known |= {key: found[key] for key in found if key not in known or key in orphans}
+        item = known[item.snapshot_id]
+    return Ancestors(tuple(passed), 0)
+
+
+def _is_root(snapshot: Snapshot, roots: set[int]) -> bool:
+    return snapshot.sequence_number == 1 or snapshot.snapshot_id in roots
 
 
 def _earlier(table: Table) -> Iterator[dict[int, Snapshot]]:

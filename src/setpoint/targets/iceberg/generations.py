@@ -23,19 +23,26 @@ class LastPublish:
     """The last publish of a window: its number, and the sequence number of its commit.
 
     The sequence number is -1 once a later commit has seen that the publish was rolled back, and 0
-    in tables of format version 1, whose commits have none.
+    in tables of format version 1, whose commits have none. `earlier` is then the commit of the
+    publish of the window that was not rolled back, if there is one.
     """
 
     generation: int
     sequence: int
+    earlier: int = _UNDONE
 
     @property
     def was_undone(self) -> bool:
         return self.sequence == _UNDONE
 
+    def undone(self, earlier: int | None = None) -> LastPublish:
+        """The publish once it was rolled back to one before it, or to none."""
+        return LastPublish(self.generation, _UNDONE, _UNDONE if earlier is None else earlier)
+
     @property
-    def undone(self) -> LastPublish:
-        return LastPublish(self.generation, _UNDONE)
+    def stands(self) -> bool:
+        """Whether a publish of the window is left."""
+        return not self.was_undone or self.earlier != _UNDONE
 
 
 def property_of(pipeline: str) -> str:
@@ -50,7 +57,10 @@ def tombstones_of(pipeline: str) -> str:
 
 def encode(publishes: Mapping[str, LastPublish]) -> str:
     """The last publishes as a property's value; packed when there are many windows."""
-    body = {window: [last.generation, last.sequence] for window, last in publishes.items()}
+    body = {
+        window: [last.generation, last.sequence, *([last.earlier] if last.earlier > 0 else [])]
+        for window, last in publishes.items()
+    }
     return packed(json.dumps(body, sort_keys=True, separators=(",", ":")))
 
 

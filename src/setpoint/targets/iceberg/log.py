@@ -154,15 +154,37 @@ class Version:
         this is known after the snapshots have expired too. Where none of its commits is left,
         earlier metadata files are asked.
         """
-        if publish.was_undone or not self.chain:
+        return publish.was_undone or self._led_nowhere(pipeline, publish.sequence)
+
+    def standing(self, pipeline: str) -> dict[str, LastPublish]:
+        """The last publish of every window; one that was rolled back says what is left of it."""
+        last = self.last_publishes(pipeline)
+        return {window: self._standing(pipeline, window, item) for window, item in last.items()}
+
+    def _standing(self, pipeline: str, window: str, last: LastPublish) -> LastPublish:
+        if not self.was_rolled_back(pipeline, last):
+            return last
+        if last.was_undone:
+            gone = last.stands and self._led_nowhere(pipeline, last.earlier)
+            return last.undone() if gone else last
+        left = (
+            number(item)
+            for item in (*self.chain, *(self._expired.snapshots if self.chain else ()))
+            for receipt in self.receipts_in(item)
+            if (receipt.pipeline, receipt.window) == (pipeline, window)
+        )
+        return last.undone(next(left, None))
+
+    def _led_nowhere(self, pipeline: str, commit: int) -> bool:
+        if not self.chain:
             return True
-        if publish.sequence in self._numbers:
+        if commit in self._numbers:
             return False
-        if not self.has_order or not self.is_number(publish.sequence):
-            return publish.sequence in map(number, self.table.snapshots())
-        if publish.sequence > min(self._numbers):
+        if not self.has_order or not self.is_number(commit):
+            return commit in map(number, self.table.snapshots())
+        if commit > min(self._numbers):
             return True
-        return not self._is_vouched_for(pipeline) and self._expired.lack(publish.sequence)
+        return not self._is_vouched_for(pipeline) and self._expired.lack(commit)
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -193,7 +215,8 @@ class Version:
         """The commits that led to what main holds, newest first, as far as they are kept."""
         for item in self.chain:
             own = number(item)
-            expired = own if item.parent_snapshot_id is not None else own - 1
+            # Some tools take its parent out of a snapshot, so only the first one is the first.
+            expired = own - 1 if own == 1 else own
             yield Past(
                 number=own,
                 receipts=self.receipts_in(item),

@@ -118,9 +118,7 @@ class Slices:
         publishes = self._version.last_publishes(name)
         newest = ""
         if self._pipeline.newest_counts:
-            counting = (
-                w for w, last in publishes.items() if not self._version.was_rolled_back(name, last)
-            )
+            counting = (w for w, last in self._version.standing(name).items() if last.stands)
             chain = (r for item in self._version.chain for r in self._version.receipts_in(item))
             held = (receipt.window for receipt in chain if receipt.pipeline == name)
             newest = newest_of({*counting, *held}, self._pipeline)

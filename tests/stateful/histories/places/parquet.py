@@ -26,6 +26,7 @@ class ParquetPlace(Place):
     def __init__(self, root: Path, spark: SparkSession) -> None:
         super().__init__()
         self._spark = spark
+        self._was_overwritten = False
         self._database = f"history{os.getpid()}x{next(_NUMBERS)}"
         self.table = f"{self._database}.t"
         spark.sql(f"CREATE DATABASE {self._database} LOCATION '{root / 'warehouse'}'")
@@ -48,12 +49,17 @@ class ParquetPlace(Place):
         self.overwrite(updated(self.rows(), key, text, shift))
 
     def overwrite(self, rows: Iterable[Row]) -> None:
+        self._was_overwritten = True
         self._frame(rows).write.insertInto(self.table, overwrite=True)
 
     def after_overwrite(self, state: State) -> list[State]:
         """INSERT OVERWRITE removes the folders, and the manifests that lie in them."""
         forgotten = replace(state, published=frozenset())
         return [state, forgotten, replace(state, removed=frozenset()), State(state.rows)]
+
+    def after_lost_ledger(self, state: State) -> list[State]:
+        """Where the manifests are gone, the ledger alone knew which windows were published."""
+        return self.after_overwrite(state) if self._was_overwritten else [state]
 
     def compact(self) -> None:
         """There is no compaction that leaves the locations alone: what others do is `overwrite`."""

@@ -47,6 +47,10 @@ class Place(ABC):
         """What may be known of a state's windows after `overwrite`."""
         return [state]
 
+    def after_lost_ledger(self, state: State) -> list[State]:
+        """What may be known of a state's windows once the ledger is gone."""
+        return [state]
+
     @abstractmethod
     def compact(self) -> None:
         """Rewrite the files; no row changes."""
