@@ -266,7 +266,7 @@ MUTANTS = (
         "rollback-forgotten",
         "a publish that was rolled back is taken for one whose snapshot has expired",
         "targets/iceberg/commit.py",
-        (("item.undone if version.was_rolled_back(pipeline, item) else item", "item"),),
+        (("last = version.standing(pipeline)", "last = version.last_publishes(pipeline)"),),
         tests="tests/spark/test_definition_changes.py::test_a_rolled_back_window_is_not_taken_for_an_expired_one",
     ),
     Mutant(
